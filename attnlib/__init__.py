@@ -1,0 +1,51 @@
+"""Attention mechanisms in their smallest correct form, for NumPy and PyTorch.
+
+Conventions, the same in every module
+-------------------------------------
+* Shapes are ``(..., L, d)``: batch first, heads at axis ``-3``, positions at ``-2``, features last.
+  ``q`` is ``(..., Lq, d)``, ``k`` is ``(..., Lk, d)``, ``v`` is ``(..., Lk, dv)``.
+* Scores are ``q @ k.mT * scale``; ``scale=None`` means ``1/sqrt(d)``.
+* A boolean mask says ``True`` where a query may attend. A floating mask is added to the scores.
+  Boolean masks combine with ``&``, ``|`` and ``~``.
+* A causal mask is aligned at the end: the last query sees every key.
+* A query with nothing to attend to gets zeros, never NaN, forward and backward.
+* Inputs are never modified. Integers are computed in the library's default float; float16 and
+  bfloat16 are computed in float32 and come back in their own type.
+
+The same functions take NumPy arrays and torch tensors. ``import attnlib`` loads neither torch nor
+Matplotlib; a name is loaded from its module when it is first asked for.
+"""
+
+from importlib import import_module
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "attention": "core.scaled_dot_product",
+    "attention_weights": "core.scaled_dot_product",
+    "causal_mask": "core.masks",
+    "padding_mask": "core.masks",
+    "window_mask": "core.masks",
+    "softmax": "core.softmaxes",
+    "log_softmax": "core.softmaxes",
+    "logsumexp": "core.softmaxes",
+    "online_softmax": "core.softmaxes",
+    "dot_product_variance": "core.statistics",
+    "entropy": "core.statistics",
+    "softmax_jacobian": "core.statistics",
+    "softmax_jacobian_norm": "core.statistics",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name):
+    if name not in _HOME:
+        raise AttributeError(f"attnlib has no {name!r}; it has {', '.join(__all__)}")
+    value = getattr(import_module(f"attnlib.{_HOME[name]}"), name)
+    globals()[name] = value     # the next access does not come here
+    return value
+
+
+def __dir__():
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,200 @@
+"""Scaled dot-product attention: scores, mask, softmax, weighted sum."""
+
+import math
+from numbers import Real
+
+from array_api_compat import is_torch_namespace
+
+from attnlib.core.arrays import float_dtype, namespace, working_dtype
+from attnlib.core.masks import causal_mask
+from attnlib.core.softmaxes import shifted_exp
+
+
+def attention(q, k, v, mask=None, *, causal=False, scale=None, return_weights=False):
+    """Each query's average of the values, weighted by how well its key matches.
+
+    ``softmax(q @ k.mT * scale) @ v``, with masked scores at minus infinity.
+
+    Parameters
+    ----------
+    q : array (..., Lq, d)
+        Queries.
+    k : array (..., Lk, d)
+        Keys.
+    v : array (..., Lk, dv)
+        Values. The leading axes of all three are equal: none, or batch, or batch and heads, ...
+    mask : array, optional
+        Broadcasts to ``(..., Lq, Lk)``. Boolean: ``True`` = may attend. Floating: added to the
+        scaled scores.
+    causal : bool
+        Besides ``mask``, hide the keys after each query; aligned at the end (`causal_mask`).
+    scale : float, optional
+        ``1/sqrt(d)`` when left out.
+    return_weights : bool
+        Return the weights too. Without them torch tensors go through PyTorch's fused kernel, which
+        never holds the weights; the answer is the same up to rounding.
+
+    Returns
+    -------
+    out : array (..., Lq, dv)
+        Zeros for a query that may attend to nothing.
+    weights : array (..., Lq, Lk), if asked for
+        Rows sum to 1, or to 0 where the query may attend to nothing.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is no array of real numbers, is empty, or its shape does not fit.
+
+    References
+    ----------
+    Vaswani et al. 2017, arXiv 1706.03762, section 3.2.1, equation 1. The paper does not treat a
+    query with nothing to attend to; PyTorch's ``scaled_dot_product_attention`` gives zeros too,
+    its ``nn.MultiheadAttention`` NaN, the Annotated Transformer a uniform average.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> q, k, v = np.array([[20.0, 0.0]]), np.eye(2), np.array([[1.0], [5.0]])
+    >>> attention(q, k, v).round(3)
+    array([[1.]])
+    """
+    xp = _check(mask, causal, scale, q=q, k=k, v=v)
+    dtype = float_dtype(xp, q=q, k=k, v=v)
+    if is_torch_namespace(xp) and not return_weights:
+        return _fused(xp, q.to(dtype), k.to(dtype), v.to(dtype), mask, causal, scale)
+    q, k, v = (xp.astype(a, working_dtype(xp, dtype), copy=False) for a in (q, k, v))
+    weights = _weights(xp, q, k, mask, causal, scale)
+    out = xp.astype(weights @ v, dtype, copy=False)
+    return (out, xp.astype(weights, dtype, copy=False)) if return_weights else out
+
+
+def attention_weights(q, k, mask=None, *, causal=False, scale=None):
+    """The weights alone: ``softmax(q @ k.mT * scale)`` with masked scores at minus infinity.
+
+    Parameters
+    ----------
+    q, k, mask, causal, scale
+        As in `attention`.
+
+    Returns
+    -------
+    array (..., Lq, Lk)
+        Rows sum to 1, or to 0 where the query may attend to nothing.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `attention`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> attention_weights(np.zeros((1, 2)), np.eye(2))
+    array([[0.5, 0.5]])
+    """
+    xp = _check(mask, causal, scale, q=q, k=k)
+    dtype = float_dtype(xp, q=q, k=k)
+    q, k = (xp.astype(a, working_dtype(xp, dtype), copy=False) for a in (q, k))
+    return xp.astype(_weights(xp, q, k, mask, causal, scale), dtype, copy=False)
+
+
+def _weights(xp, q, k, mask, causal, scale):
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    scores = (q * scale) @ k.mT                       # q is smaller than the scores: scale it
+    mask = _with_causal(xp, mask, causal, q, k)
+    if mask is not None and xp.isdtype(mask.dtype, "bool"):
+        scores = xp.where(mask, scores, -math.inf)
+    elif mask is not None:
+        scores = scores + xp.astype(mask, scores.dtype, copy=False)
+    e, total, _ = shifted_exp(xp, scores, -1)
+    return e / xp.where(total == 0, 1, total)         # a row with nothing to attend to stays zero
+
+
+def _with_causal(xp, mask, causal, q, k):
+    """One mask that says what ``mask`` and ``causal`` say together."""
+    if not causal:
+        return mask
+    visible = causal_mask(q.shape[-2], k.shape[-2], like=q)
+    if mask is None:
+        return visible
+    if xp.isdtype(mask.dtype, "bool"):
+        return mask & visible
+    return xp.where(visible, mask, -math.inf)
+
+
+def _fused(xp, q, k, v, mask, causal, scale):
+    """PyTorch's kernel, which takes its fast path for four axes and its own causal flag only."""
+    from torch.nn.functional import scaled_dot_product_attention
+
+    square = q.shape[-2] == k.shape[-2]               # elsewhere the flag aligns at the start
+    flag = causal and square and mask is None
+    mask = mask if flag else _with_causal(xp, mask, causal, q, k)
+    if mask is not None:
+        mask = mask if xp.isdtype(mask.dtype, "bool") else mask.to(q.dtype)
+        mask = mask[(None,) * (q.ndim - mask.ndim)]
+        mask = _four_axes(mask.expand(*q.shape[:-3], *mask.shape[-3:]) if q.ndim > 4 else mask)
+    out = scaled_dot_product_attention(
+        _four_axes(q), _four_axes(k), _four_axes(v), mask, is_causal=flag, scale=scale
+    )
+    return out if q.ndim == 4 else out.reshape(*q.shape[:-1], v.shape[-1])
+
+
+def _four_axes(x):
+    if x.ndim > 4:
+        return x.flatten(0, x.ndim - 4)
+    for _ in range(4 - x.ndim):
+        x = x.unsqueeze(-3)
+    return x
+
+
+def _check(mask, causal, scale, **arrays):
+    """The common namespace of arrays whose shapes fit; errors that name the argument."""
+    xp = namespace(**arrays) if mask is None else namespace(**arrays, mask=mask)
+    q, k = arrays["q"], arrays["k"]
+    for name, array in arrays.items():
+        shape = tuple(array.shape)
+        if len(shape) < 2:
+            raise ValueError(
+                f"{name} must have at least two axes, (..., length, features); got shape {shape}. "
+                f"{name}[None, :] makes one row of a single vector."
+            )
+        if 0 in shape:
+            raise ValueError(f"{name} must not be empty; got shape {shape}")
+        if shape[:-2] != tuple(q.shape[:-2]):
+            raise ValueError(
+                f"{name} must have the leading axes of q, {tuple(q.shape[:-2])}; got shape {shape}"
+            )
+    if k.shape[-1] != q.shape[-1]:
+        raise ValueError(
+            f"k must be as wide as q, {q.shape[-1]} features; got shape {tuple(k.shape)}"
+        )
+    if "v" in arrays and arrays["v"].shape[-2] != k.shape[-2]:
+        raise ValueError(
+            f"v must have one row for each of the {k.shape[-2]} keys; "
+            f"got shape {tuple(arrays['v'].shape)}"
+        )
+    if mask is not None:
+        _check_mask(xp, mask, (*q.shape[:-1], k.shape[-2]))
+    if not isinstance(causal, bool):
+        raise TypeError(f"causal must be True or False; got {causal!r}")
+    if scale is not None and not (isinstance(scale, Real) and math.isfinite(scale)):
+        raise TypeError(f"scale must be a finite number or None; got {scale!r}")
+    return xp
+
+
+def _check_mask(xp, mask, scores_shape):
+    if not xp.isdtype(mask.dtype, ("bool", "real floating")):
+        raise TypeError(
+            f"mask must be boolean (True = may attend) or floating (added to the scores); "
+            f"got dtype {mask.dtype}. mask != 0 makes it boolean."
+        )
+    shape = tuple(mask.shape)
+    padded = (1,) * (len(scores_shape) - len(shape)) + shape
+    if len(padded) > len(scores_shape) or any(
+        m not in (1, n) for m, n in zip(padded, scores_shape, strict=True)
+    ):
+        raise ValueError(
+            f"mask must broadcast to the scores, {scores_shape}; got shape {shape}. "
+            "A padding mask (B, Lk) becomes mask[:, None, None, :] for (B, H, Lq, Lk)."
+        )

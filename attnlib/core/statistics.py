@@ -1,0 +1,162 @@
+"""What scores and weights are like: variance of dot products, entropy, the softmax Jacobian."""
+
+import math
+
+from attnlib.core.arrays import float_dtype, namespace, valid_axis, working_dtype
+from attnlib.core.softmaxes import softmax
+
+
+def dot_product_variance(q, k):
+    """Variance of ``q_i . k_i`` over independent pairs, before and after division by ``sqrt(d)``.
+
+    For entries with mean 0 and variance 1, ``q`` independent of ``k``, the first is ``d`` and the
+    second 1 in expectation.
+
+    Parameters
+    ----------
+    q, k : array (n, d)
+        Row ``i`` of ``q`` is paired with row ``i`` of ``k``.
+
+    Returns
+    -------
+    raw, scaled : 0-d array
+        Population variances (divided by ``n``, not ``n - 1``).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the two are not arrays of real numbers of one shape ``(n, d)``, or are empty.
+
+    References
+    ----------
+    Vaswani et al. 2017, arXiv 1706.03762, footnote 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> q = np.array([[1.0, 1.0], [1.0, -1.0]])
+    >>> raw, scaled = dot_product_variance(q, np.ones((2, 2)))
+    >>> float(raw), round(float(scaled), 12)
+    (1.0, 0.5)
+    """
+    xp = namespace(q=q, k=k)
+    if q.ndim != 2 or 0 in q.shape:
+        raise ValueError(f"q must have shape (n, d), not empty; got {tuple(q.shape)}")
+    if k.shape != q.shape:
+        raise ValueError(f"k must have the shape of q, {tuple(q.shape)}; got {tuple(k.shape)}")
+    dtype = float_dtype(xp, q=q, k=k)
+    q, k = (xp.astype(a, working_dtype(xp, dtype), copy=False) for a in (q, k))
+    products = xp.sum(q * k, axis=-1)                             # (n,)
+    raw, scaled = xp.var(products), xp.var(products / math.sqrt(q.shape[-1]))
+    return xp.astype(raw, dtype, copy=False), xp.astype(scaled, dtype, copy=False)
+
+
+def entropy(p, axis=-1):
+    """Shannon entropy of probabilities, in nats: ``-sum(p * log(p))`` with ``0 log 0 = 0``.
+
+    Parameters
+    ----------
+    p : array (..., n, ...)
+        Non-negative; sums to 1 along ``axis`` (not checked).
+    axis : int
+
+    Returns
+    -------
+    array, shape of ``p`` without ``axis``
+        Between 0 (one certain entry) and ``log(n)`` (uniform).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``p`` is not an array of real numbers, is empty, has no such axis or a negative entry.
+
+    References
+    ----------
+    Shannon 1948, "A mathematical theory of communication", section 6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(entropy(np.array([0.5, 0.5, 0.0]))) == np.log(2)
+    True
+    """
+    xp = namespace(p=p)
+    axis = valid_axis(axis, p, "p")
+    dtype = float_dtype(xp, p=p)
+    p = xp.astype(p, working_dtype(xp, dtype), copy=False)
+    if xp.any(p < 0):
+        raise ValueError(
+            f"p must hold probabilities; got an entry of {float(xp.min(p)):g}. "
+            "softmax makes probabilities of scores."
+        )
+    terms = p * xp.log(xp.where(p > 0, p, 1))
+    return xp.astype(-xp.sum(terms, axis=axis), dtype, copy=False)
+
+
+def softmax_jacobian(z):
+    """Derivative of every softmax output in every score: ``diag(p) - p p^T`` with ``p = softmax(z)``.
+
+    Parameters
+    ----------
+    z : array (..., n)
+        Scores.
+
+    Returns
+    -------
+    array (..., n, n)
+        Entry ``[..., i, j]`` is ``d softmax(z)_i / d z_j``. Symmetric; rows and columns sum to 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `softmax`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> softmax_jacobian(np.zeros(2))
+    array([[ 0.25, -0.25],
+           [-0.25,  0.25]])
+    """
+    p = softmax(z)
+    xp = namespace(z=p)
+    return p[..., :, None] * (xp.eye(p.shape[-1], dtype=p.dtype, device=p.device) - p[..., None, :])
+
+
+def softmax_jacobian_norm(z, *, kind="frobenius"):
+    """Size of the softmax's derivative at the scores ``z``.
+
+    Parameters
+    ----------
+    z : array (..., n)
+        Scores.
+    kind : {"frobenius", "spectral"}
+        ``"frobenius"`` is the root of the sum of squared entries, from the closed form
+        ``sum p^2 - 2 sum p^3 + (sum p^2)^2``. ``"spectral"`` is the largest factor by which a small
+        change of the scores can be stretched.
+
+    Returns
+    -------
+    array (...)
+        At least 0, where the softmax is certain; the spectral norm is at most 1/2, reached by two
+        equal scores.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `softmax`; if ``kind`` is neither word.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(float(softmax_jacobian_norm(np.zeros(2), kind="spectral")), 12)
+    0.5
+    """
+    if kind not in ("frobenius", "spectral"):
+        raise ValueError(f"kind must be 'frobenius' or 'spectral'; got {kind!r}")
+    p = softmax(z)
+    xp = namespace(z=p)
+    if kind == "spectral":
+        return xp.linalg.eigvalsh(softmax_jacobian(z))[..., -1]
+    squares = xp.sum(p**2, axis=-1)
+    return xp.sqrt(xp.clip(squares - 2 * xp.sum(p**3, axis=-1) + squares**2, 0, None))
