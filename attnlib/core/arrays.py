@@ -3,7 +3,7 @@
 import operator
 
 import numpy as np
-from array_api_compat import array_namespace, is_array_api_obj
+from array_api_compat import array_namespace, device, is_array_api_obj
 
 
 def namespace(**arrays):
@@ -11,8 +11,8 @@ def namespace(**arrays):
 
     Raises
     ------
-    TypeError
-        If one is not an array, or if they come from two libraries.
+    TypeError, ValueError
+        If one is not an array, or if they come from two libraries or lie on two devices.
     """
     for name, array in arrays.items():
         if not is_array_api_obj(array):
@@ -25,7 +25,16 @@ def namespace(**arrays):
         found = ", ".join(f"{name} from {library}" for name, library in libraries.items())
         raise TypeError(f"all arguments must come from one library; got {found}")
     # NumPy 2 follows the standard itself; the compatibility wrapper takes a quarter second to load.
-    return np if set(libraries.values()) == {"numpy"} else array_namespace(*arrays.values())
+    if set(libraries.values()) == {"numpy"}:
+        return np
+    first, *others = arrays
+    for name in others:
+        if device(arrays[name]) != device(arrays[first]):
+            raise ValueError(
+                f"all arguments must be on one device; {name} is on {device(arrays[name])}, "
+                f"{first} on {device(arrays[first])}"
+            )
+    return array_namespace(*arrays.values())
 
 
 def float_dtype(xp, **arrays):

@@ -1,0 +1,102 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from attnlib import dot_product_variance, entropy, softmax, softmax_jacobian, softmax_jacobian_norm
+
+rows = arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 7)), elements=st.floats(-50, 50))
+
+
+def test_agrees_with_the_golden_file(golden, lib):
+    g = golden("softmax_family")
+    x = lib.array(g["in_x"])
+    for got, name in (
+        (softmax_jacobian(x), "jac"),
+        (softmax_jacobian_norm(x), "jac_fro"),
+        (softmax_jacobian_norm(x, kind="spectral"), "jac_spec"),
+        (entropy(softmax(x)), "entropy"),
+    ):
+        np.testing.assert_allclose(lib.numpy(got), g[f"out_{name}"], rtol=1e-10, atol=1e-14)
+
+
+def test_variance_by_its_definition(lib):
+    q, k = np.random.default_rng(0).normal(size=(2, 50, 6)) * 3 + 1
+    raw, scaled = dot_product_variance(lib.array(q), lib.array(k))
+    products = [float(a @ b) for a, b in zip(q, k, strict=True)]
+    np.testing.assert_allclose(float(raw), np.mean(np.square(products)) - np.mean(products) ** 2)
+    np.testing.assert_allclose(float(scaled), float(raw) / 6)
+
+
+@pytest.mark.parametrize("d", [4, 64, 256])
+def test_variance_is_the_width_for_independent_unit_entries(d):
+    # The variance of the sample variance of n such products is about 2 d^2 / n: five sigma here.
+    n = 20_000
+    q, k = np.random.default_rng(d).choice([-1.0, 1.0], size=(2, n, d))
+    raw, scaled = dot_product_variance(q, k)
+    assert abs(raw / d - 1) < 5 * np.sqrt(2 / n) and abs(scaled - 1) < 5 * np.sqrt(2 / n)
+
+
+@given(rows)
+def test_jacobian_is_symmetric_sums_to_zero_and_has_the_norms_it_says(z):
+    jacobian = softmax_jacobian(z)
+    np.testing.assert_allclose(jacobian, np.swapaxes(jacobian, -1, -2), atol=1e-15)
+    np.testing.assert_allclose(jacobian.sum(-1), 0, atol=1e-14)
+    np.testing.assert_allclose(
+        softmax_jacobian_norm(z), np.linalg.norm(jacobian, axis=(-2, -1)), atol=1e-7
+    )
+    spectral = softmax_jacobian_norm(z, kind="spectral")
+    np.testing.assert_allclose(spectral, np.linalg.norm(jacobian, 2, axis=(-2, -1)), atol=1e-10)
+    assert (spectral <= 0.5 + 1e-12).all()
+
+
+def test_jacobian_is_what_autograd_finds():
+    z = torch.randn(5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    found = torch.autograd.functional.jacobian(softmax, z)
+    torch.testing.assert_close(softmax_jacobian(z), found, rtol=1e-10, atol=1e-14)
+
+
+@given(rows)
+def test_entropy_lies_between_certain_and_uniform(z):
+    h = entropy(softmax(z))
+    assert (h >= -1e-12).all() and (h <= np.log(z.shape[-1]) + 1e-12).all()
+
+
+def test_entropy_of_zeros_and_its_gradient():
+    assert entropy(np.array([1.0, 0.0, 0.0])) == 0
+    np.testing.assert_allclose(entropy(np.full((2, 8), 1 / 8), axis=1), np.log(8))
+    p = torch.tensor([0.5, 0.5, 0.0], requires_grad=True)
+    entropy(p).backward()
+    assert torch.isfinite(p.grad).all()
+
+
+def test_numpy_equals_torch_in_half_precision_too():
+    z = np.random.default_rng(1).normal(size=(3, 5)).astype(np.float16)
+    for function in (lambda x: entropy(softmax(x)), softmax_jacobian, softmax_jacobian_norm):
+        ours, theirs = function(z), function(torch.tensor(z))
+        assert ours.dtype == np.float16 and theirs.dtype == torch.float16
+        np.testing.assert_allclose(ours, theirs.numpy(), atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    "call, error, words",
+    [
+        (lambda: dot_product_variance(np.zeros(3), np.zeros(3)), ValueError, ["q", "(n, d)", "(3,)"]),
+        (lambda: dot_product_variance(np.zeros((2, 3)), np.zeros((3, 2))), ValueError, ["k", "(2, 3)", "(3, 2)"]),
+        (lambda: dot_product_variance(np.zeros((0, 3)), np.zeros((0, 3))), ValueError, ["q", "not empty", "(0, 3)"]),
+        (lambda: dot_product_variance([[1]], [[1]]), TypeError, ["q must be a NumPy array", "list"]),
+        (lambda: dot_product_variance(np.zeros((1, 1), bool), np.zeros((1, 1))), TypeError, ["q", "real numbers", "bool"]),
+        (lambda: entropy(np.array([-0.1, 1.1])), ValueError, ["p must hold probabilities", "-0.1", "softmax"]),
+        (lambda: entropy(np.zeros((0,))), ValueError, ["p must not be empty", "(0,)"]),
+        (lambda: entropy(np.array([1.0]), axis=1), ValueError, ["axis 1", "(1,)"]),
+        (lambda: softmax_jacobian([1.0]), TypeError, ["NumPy array", "list"]),
+        (lambda: softmax_jacobian_norm(np.zeros(2), kind="max"), ValueError, ["kind", "'frobenius' or 'spectral'", "'max'"]),
+    ],
+)
+def test_errors_name_the_argument_what_it_got_and_what_it_needs(call, error, words):
+    with pytest.raises(error) as caught:
+        call()
+    for word in words:
+        assert word in str(caught.value)
