@@ -1,0 +1,126 @@
+"""The course's small data: the running example, and what lies in ``data/``."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+# Beside this file in an installed package, one folder up in a checkout.
+_HERE = Path(__file__).resolve().parent
+_DATA = next((p for p in (_HERE / "data", _HERE.parent / "data") if p.is_dir()), _HERE / "data")
+
+
+class Sentence(NamedTuple):
+    """Words in two languages, one vector a word."""
+
+    zh: tuple[str, ...]
+    en: tuple[str, ...]
+    axes: tuple[str, ...]
+    vectors: np.ndarray
+
+
+class Shop(NamedTuple):
+    """Products: what each title names, and what each costs in yuan."""
+
+    zh: tuple[str, ...]
+    en: tuple[str, ...]
+    features: tuple[str, ...]
+    keys: np.ndarray
+    prices: np.ndarray
+
+
+class Library(NamedTuple):
+    """Books: the subjects on each catalogue card, and the share of pages on each topic."""
+
+    zh: tuple[str, ...]
+    en: tuple[str, ...]
+    subjects: tuple[str, ...]
+    keys: np.ndarray
+    topics: tuple[str, ...]
+    contents: np.ndarray
+
+
+def running_example():
+    """The sentence that returns in most lessons: eight tokens, in both languages the same cuts.
+
+    Returns
+    -------
+    Sentence
+        ``zh`` and ``en``, eight tokens each; ``axes``, eight kinds of word; ``vectors``
+        (8, 8) float64, one-hot: each token is of one kind.
+
+    Examples
+    --------
+    >>> example = running_example()
+    >>> example.zh[3], example.en[3], example.axes[example.vectors[3].argmax()]
+    ('苹果', 'apple', 'thing')
+    """
+    axes = ("person", "action", "thing", "number", "quality", "pointer", "degree", "mark")
+    zh = ("我", "吃了", "一个", "苹果", "，", "它", "很", "甜")
+    en = ("I", "ate", "an", "apple", ",", "it", "was", "sweet")
+    kinds = ("person", "action", "number", "thing", "mark", "pointer", "degree", "quality")
+    return Sentence(zh, en, axes, _one_hot([[kind] for kind in kinds], axes))
+
+
+def shop_titles():
+    """Six products of a sports shop, written by hand (card: ``data/shop_titles.md``).
+
+    Returns
+    -------
+    Shop
+        ``zh``, ``en`` titles; ``features``, seven words that a title may name; ``keys`` (6, 7), 1
+        where the title names the feature; ``prices`` (6,) in yuan.
+
+    Examples
+    --------
+    >>> shop = shop_titles()
+    >>> shop.zh[0], int(shop.prices[0])
+    ('李宁跑步鞋', 399)
+    """
+    data = _read("shop_titles.json")
+    items = data["items"]
+    return Shop(
+        tuple(item["zh"] for item in items),
+        tuple(item["en"] for item in items),
+        tuple(data["features"]),
+        _one_hot([item["has"] for item in items], data["features"]),
+        np.array([float(item["price"]) for item in items]),
+    )
+
+
+def library_books():
+    """Six books of a small library, written by hand (card: ``data/library_books.md``).
+
+    Returns
+    -------
+    Library
+        ``zh``, ``en`` titles; ``subjects``, six words that a catalogue card may hold; ``keys``
+        (6, 6), 1 where the card holds the subject; ``topics``, five; ``contents`` (6, 5), shares of
+        pages that sum to 1 for each book.
+
+    Examples
+    --------
+    >>> library = library_books()
+    >>> library.zh[2], library.contents[2]
+    ('《大众文艺》', array([0.1, 0.2, 0.5, 0.2, 0. ]))
+    """
+    data = _read("library_books.json")
+    books = data["books"]
+    return Library(
+        tuple(book["zh"] for book in books),
+        tuple(book["en"] for book in books),
+        tuple(data["subjects"]),
+        _one_hot([book["card"] for book in books], data["subjects"]),
+        tuple(data["topics"]),
+        np.array([book["content"] for book in books]),
+    )
+
+
+def _read(name):
+    return json.loads((_DATA / name).read_text(encoding="utf-8"))
+
+
+def _one_hot(words, axes):
+    """One row for each list of words, 1 at each word's place."""
+    return np.array([[float(axis in row) for axis in axes] for row in words])
