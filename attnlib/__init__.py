@@ -43,7 +43,7 @@ def __getattr__(name):
     if name not in _HOME:
         raise AttributeError(f"attnlib has no {name!r}; it has {', '.join(__all__)}")
     value = getattr(import_module(f"attnlib.{_HOME[name]}"), name)
-    globals()[name] = value     # the next access does not come here
+    globals()[name] = value  # the next access does not come here
     return value
 
 

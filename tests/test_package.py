@@ -23,7 +23,7 @@ def test_every_public_name_loads_has_a_docstring_with_an_example_and_shares_no_m
 
 def test_an_unknown_name_says_what_there_is():
     with pytest.raises(AttributeError, match="attnlib has no 'atention'; it has attention"):
-        attnlib.atention    # noqa: B018
+        attnlib.atention  # noqa: B018
 
 
 @pytest.mark.parametrize("module", MODULES)

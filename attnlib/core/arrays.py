@@ -69,7 +69,8 @@ def valid_axis(axis, array, name):
         raise ValueError(
             f"axis {axis} does not exist: {name} has shape {tuple(array.shape)}, "
             f"so axis must lie in {-array.ndim} .. {array.ndim - 1}"
-            if array.ndim else f"{name} must have at least one axis; got a single number"
+            if array.ndim
+            else f"{name} must have at least one axis; got a single number"
         )
     if 0 in array.shape:
         raise ValueError(f"{name} must not be empty; got shape {tuple(array.shape)}")

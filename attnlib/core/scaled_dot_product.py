@@ -101,14 +101,14 @@ def attention_weights(q, k, mask=None, *, causal=False, scale=None):
 
 def _weights(xp, q, k, mask, causal, scale):
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    scores = (q * scale) @ k.mT                       # q is smaller than the scores: scale it
+    scores = (q * scale) @ k.mT  # q is smaller than the scores: scale it
     mask = _with_causal(xp, mask, causal, q, k)
     if mask is not None and xp.isdtype(mask.dtype, "bool"):
         scores = xp.where(mask, scores, -math.inf)
     elif mask is not None:
         scores = scores + xp.astype(mask, scores.dtype, copy=False)
     e, total, _ = shifted_exp(xp, scores, -1)
-    return e / xp.where(total == 0, 1, total)         # a row with nothing to attend to stays zero
+    return e / xp.where(total == 0, 1, total)  # a row with nothing to attend to stays zero
 
 
 def _with_causal(xp, mask, causal, q, k):
@@ -127,7 +127,7 @@ def _fused(xp, q, k, v, mask, causal, scale):
     """PyTorch's kernel, which takes its fast path for four axes and its own causal flag only."""
     from torch.nn.functional import scaled_dot_product_attention
 
-    square = q.shape[-2] == k.shape[-2]               # elsewhere the flag aligns at the start
+    square = q.shape[-2] == k.shape[-2]  # elsewhere the flag aligns at the start
     flag = causal and square and mask is None
     mask = mask if flag else _with_causal(xp, mask, causal, q, k)
     if mask is not None:
@@ -166,13 +166,10 @@ def _check(mask, causal, scale, **arrays):
                 f"{name} must have the leading axes of q, {tuple(q.shape[:-2])}; got shape {shape}"
             )
     if k.shape[-1] != q.shape[-1]:
-        raise ValueError(
-            f"k must be as wide as q, {q.shape[-1]} features; got shape {tuple(k.shape)}"
-        )
+        raise ValueError(f"k must be as wide as q, {q.shape[-1]} features; got shape {tuple(k.shape)}")
     if "v" in arrays and arrays["v"].shape[-2] != k.shape[-2]:
         raise ValueError(
-            f"v must have one row for each of the {k.shape[-2]} keys; "
-            f"got shape {tuple(arrays['v'].shape)}"
+            f"v must have one row for each of the {k.shape[-2]} keys; got shape {tuple(arrays['v'].shape)}"
         )
     if mask is not None:
         _check_mask(xp, mask, (*q.shape[:-1], k.shape[-2]))

@@ -153,7 +153,7 @@ def online_softmax(x, axis=-1, *, block_size=1):
     rows = xp.moveaxis(x, axis, -1)
     m, s = xp.full_like(rows[..., :1], -math.inf), xp.zeros_like(rows[..., :1])
     for start in range(0, rows.shape[-1], block_size):
-        e, total, top = shifted_exp(xp, rows[..., start:start + block_size], -1)
+        e, total, top = shifted_exp(xp, rows[..., start : start + block_size], -1)
         m, s = merge_sums(xp, m, s, xp.where(total == 0, -math.inf, top), total)
     p = xp.exp(rows - finite_shift(xp, m)) / s
     return xp.astype(xp.moveaxis(p, -1, axis), dtype, copy=False)

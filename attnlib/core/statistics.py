@@ -46,7 +46,7 @@ def dot_product_variance(q, k):
         raise ValueError(f"k must have the shape of q, {tuple(q.shape)}; got {tuple(k.shape)}")
     dtype = float_dtype(xp, q=q, k=k)
     q, k = (xp.astype(a, working_dtype(xp, dtype), copy=False) for a in (q, k))
-    products = xp.sum(q * k, axis=-1)                             # (n,)
+    products = xp.sum(q * k, axis=-1)  # (n,)
     raw, scaled = xp.var(products), xp.var(products / math.sqrt(q.shape[-1]))
     return xp.astype(raw, dtype, copy=False), xp.astype(scaled, dtype, copy=False)
 

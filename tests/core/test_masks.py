@@ -76,7 +76,11 @@ def test_like_chooses_library_and_device():
         (lambda: window_mask(None, 1), TypeError, ["n must be a whole number", "None"]),
         (lambda: padding_mask([[1, 0]]), TypeError, ["tokens must be", "list"]),
         (lambda: padding_mask(np.array([1, 0])), ValueError, ["tokens", "(B, L)", "(2,)"]),
-        (lambda: padding_mask(np.zeros((2, 0), int)), ValueError, ["tokens", "not empty", "(2, 0)"]),
+        (
+            lambda: padding_mask(np.zeros((2, 0), int)),
+            ValueError,
+            ["tokens", "not empty", "(2, 0)"],
+        ),
         (lambda: padding_mask(np.array([[1.0]])), TypeError, ["tokens", "integer ids", "float64"]),
         (lambda: padding_mask(np.array([[1]]), "0"), TypeError, ["pad_id", "one integer", "'0'"]),
     ],

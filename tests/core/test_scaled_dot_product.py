@@ -35,15 +35,22 @@ def test_agrees_with_the_golden_file(golden, lib):
     pad = lib.array(g["in_pad_keep"])[:, None, None, :]
     start = causal_mask(5, 7, align="start", like=q)
     cases = {
-        "none": {}, "pad": {"mask": pad}, "lower_right": {"causal": True},
-        "upper_left": {"mask": start}, "is_causal": {"mask": start}, "scale_0p125": {"scale": 0.125},
+        "none": {},
+        "pad": {"mask": pad},
+        "lower_right": {"causal": True},
+        "upper_left": {"mask": start},
+        "is_causal": {"mask": start},
+        "scale_0p125": {"scale": 0.125},
         "bool": {"mask": lib.array(g["in_mask_bool"])},
         "add": {"mask": lib.array(g["in_mask_add"])},
         "add_inf": {"mask": lib.array(g["in_mask_add_inf"])},
         "fullrows": {"mask": lib.array(g["in_mask_bool_fullrows"])},
     }
     for name, options in cases.items():
-        for got in (attention(q, k, v, **options), attention(q, k, v, return_weights=True, **options)[0]):
+        for got in (
+            attention(q, k, v, **options),
+            attention(q, k, v, return_weights=True, **options)[0],
+        ):
             np.testing.assert_allclose(lib.numpy(got), g[f"out_{name}"], err_msg=name, **OUT)
 
 
@@ -124,7 +131,9 @@ def test_masked_keys_get_exactly_nothing_whatever_the_scores(lib, size):
 @pytest.mark.parametrize("kind", ["bool", "float", "causal"])
 @pytest.mark.parametrize("lead, d, dv", [((), 4, 4), ((2,), 4, 3), ((2, 3), 16, 16)])
 def test_an_empty_row_gives_zero_and_passes_no_gradient(explicit, kind, lead, d, dv):
-    q, k, v = (torch.tensor(x, requires_grad=True) for x in draw(4, (*lead, 5, d), (*lead, 3, d), (*lead, 3, dv)))
+    q, k, v = (
+        torch.tensor(x, requires_grad=True) for x in draw(4, (*lead, 5, d), (*lead, 3, d), (*lead, 3, dv))
+    )
     empty, options = [0, 1], {"causal": True}
     if kind != "causal":
         mask = torch.ones(5, 3, dtype=torch.bool)
@@ -146,7 +155,9 @@ def test_an_empty_row_gives_zero_and_passes_no_gradient(explicit, kind, lead, d,
 
 
 @pytest.mark.parametrize("explicit", [True, False])
-@pytest.mark.parametrize("options", [{}, {"causal": True}, {"scale": 2.0}, {"mask": "bool"}, {"mask": "float"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"causal": True}, {"scale": 2.0}, {"mask": "bool"}, {"mask": "float"}]
+)
 def test_gradcheck(explicit, options):
     q, k, v = (torch.tensor(x, requires_grad=True) for x in draw(5, (2, 3, 4), (2, 5, 4), (2, 5, 2)))
     if "mask" in options:
@@ -171,8 +182,8 @@ def test_order_and_copies(seed, n):
     q, k, v = draw(seed, (3, 4), (n, 4), (n, 2))
     order = np.random.default_rng(seed).permutation(n)
     out = attention(q, k, v)
-    np.testing.assert_allclose(attention(q, k[order], v[order]), out, **OUT)           # a set of pairs
-    np.testing.assert_allclose(attention(q[::-1], k, v), out[::-1], **OUT)             # query by query
+    np.testing.assert_allclose(attention(q, k[order], v[order]), out, **OUT)  # a set of pairs
+    np.testing.assert_allclose(attention(q[::-1], k, v), out[::-1], **OUT)  # query by query
     np.testing.assert_allclose(attention(q, np.tile(k, (2, 1)), np.tile(v, (2, 1))), out, **OUT)
 
 
@@ -197,7 +208,7 @@ def test_narrow_types_come_back_in_their_own_type(lib, dtype, atol):
 
 
 def test_half_precision_scores_that_would_overflow_do_not(lib):
-    q = np.full((1, 64), 60.0, np.float16)                   # q.k = 230,400; float16 ends at 65,504
+    q = np.full((1, 64), 60.0, np.float16)  # q.k = 230,400; float16 ends at 65,504
     k = np.stack([q[0], q[0] - 1]).astype(np.float16)
     weights = attention_weights(lib.array(q), lib.array(k))
     np.testing.assert_array_equal(lib.numpy(weights), [[1, 0]])
@@ -246,12 +257,20 @@ ERRORS = [
     (lambda: attention([[1.0]], A, A), TypeError, ["q must be a NumPy array", "list"]),
     (lambda: attention(A, None, A), TypeError, ["k must be a NumPy array", "NoneType"]),
     (lambda: attention(A, A, 1.0), TypeError, ["v must be a NumPy array", "float"]),
-    (lambda: attention(A, torch.tensor(A), A), TypeError, ["one library", "q from numpy", "k from torch"]),
+    (
+        lambda: attention(A, torch.tensor(A), A),
+        TypeError,
+        ["one library", "q from numpy", "k from torch"],
+    ),
     (lambda: attention(A, A, A, torch.ones(2, 2)), TypeError, ["one library", "mask from torch"]),
     (lambda: attention(A[0], A, A), ValueError, ["q", "at least two axes", "(3,)", "q[None, :]"]),
     (lambda: attention(A, A[0], A), ValueError, ["k", "at least two axes", "(3,)"]),
     (lambda: attention(A, A, np.zeros(2)), ValueError, ["v", "at least two axes", "(2,)"]),
-    (lambda: attention(A, np.zeros((2, 4)), A), ValueError, ["k must be as wide as q", "3", "(2, 4)"]),
+    (
+        lambda: attention(A, np.zeros((2, 4)), A),
+        ValueError,
+        ["k must be as wide as q", "3", "(2, 4)"],
+    ),
     (lambda: attention(A, A, B), ValueError, ["v", "one row for each", "2 keys", "(4, 3)"]),
     (lambda: attention(A[None], A, A), ValueError, ["k", "leading axes of q", "(1,)", "(2, 3)"]),
     (lambda: attention(A[None], A[None], A), ValueError, ["v", "leading axes of q", "(2, 3)"]),
@@ -263,10 +282,22 @@ ERRORS = [
     (lambda: attention(A, A + 1j, A), TypeError, ["k must hold real numbers", "complex"]),
     (lambda: attention(A, A, A.astype(str)), TypeError, ["v must hold real numbers", "<U"]),
     (lambda: attention(A, A, A, np.ones((2, 3), bool)), ValueError, ["mask", "(2, 2)", "(2, 3)"]),
-    (lambda: attention(A, A, A, np.ones((1, 2, 2), bool)), ValueError, ["mask", "(2, 2)", "(1, 2, 2)"]),
-    (lambda: attention(A, A, A, np.ones((2, 2), int)), TypeError, ["mask", "boolean", "int64", "mask != 0"]),
+    (
+        lambda: attention(A, A, A, np.ones((1, 2, 2), bool)),
+        ValueError,
+        ["mask", "(2, 2)", "(1, 2, 2)"],
+    ),
+    (
+        lambda: attention(A, A, A, np.ones((2, 2), int)),
+        TypeError,
+        ["mask", "boolean", "int64", "mask != 0"],
+    ),
     (lambda: attention(A, A, A, [[True]]), TypeError, ["mask must be a NumPy array", "list"]),
-    (lambda: attention(A, A, A, causal="yes"), TypeError, ["causal must be True or False", "'yes'"]),
+    (
+        lambda: attention(A, A, A, causal="yes"),
+        TypeError,
+        ["causal must be True or False", "'yes'"],
+    ),
     (lambda: attention(A, A, A, scale="small"), TypeError, ["scale", "finite number", "'small'"]),
     (lambda: attention(A, A, A, scale=np.nan), TypeError, ["scale", "finite number", "nan"]),
     (lambda: attention_weights(A, B[:, :2]), ValueError, ["k must be as wide as q", "(4, 2)"]),

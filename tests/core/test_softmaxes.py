@@ -7,16 +7,18 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from attnlib import log_softmax, logsumexp, online_softmax, softmax
 
-finite = arrays(
-    np.float64, array_shapes(min_dims=1, max_dims=3, max_side=7), elements=st.floats(-1e4, 1e4)
-)
+finite = arrays(np.float64, array_shapes(min_dims=1, max_dims=3, max_side=7), elements=st.floats(-1e4, 1e4))
 
 
 def test_agrees_with_the_golden_file(golden, lib):
     g = golden("softmax_family")
     for rows, ending in (("in_x", ""), ("in_xb", "_xb")):
         x = lib.array(g[rows])
-        for function, name in ((softmax, "softmax"), (log_softmax, "log_softmax"), (logsumexp, "lse")):
+        for function, name in (
+            (softmax, "softmax"),
+            (log_softmax, "log_softmax"),
+            (logsumexp, "lse"),
+        ):
             np.testing.assert_allclose(
                 lib.numpy(function(x)), g[f"out_{name}{ending}"], rtol=1e-12, atol=1e-14
             )
@@ -109,7 +111,7 @@ def test_temperature_sharpens_and_flattens_and_survives_large_scores(lib):
     x = lib.array(np.array([1.0, 2.0, 3.0]))
     top = [lib.numpy(softmax(x, temperature=t))[-1] for t in (0.01, 0.5, 1, 5, 1e6)]
     assert top == sorted(top, reverse=True) and top[0] > 0.999999 and abs(top[-1] - 1 / 3) < 1e-6
-    huge = softmax(lib.array(np.array([1e300, 1e300, -1.0])), temperature=1e-5)   # x / T overflows
+    huge = softmax(lib.array(np.array([1e300, 1e300, -1.0])), temperature=1e-5)  # x / T overflows
     np.testing.assert_array_equal(lib.numpy(huge), [0.5, 0.5, 0])
 
 
@@ -117,7 +119,7 @@ def test_types_integers_give_floats_and_half_precision_is_computed_in_float32(li
     integers = lib.numpy(softmax(lib.array(np.array([1, 2, 3]))))
     assert integers.dtype == (np.float64 if lib.name == "numpy" else np.float32)
     np.testing.assert_allclose(integers, softmax(np.array([1.0, 2.0, 3.0])), rtol=1e-6)
-    half = np.linspace(0, 8, 4096, dtype=np.float16)        # its sum overflows nothing, but rounds
+    half = np.linspace(0, 8, 4096, dtype=np.float16)  # its sum overflows nothing, but rounds
     got = lib.numpy(softmax(lib.array(half)))
     assert got.dtype == np.float16
     np.testing.assert_array_equal(got, softmax(half.astype(np.float32)).astype(np.float16))
@@ -168,7 +170,11 @@ def test_gradients_of_a_masked_row_and_of_a_temperature():
         (lambda: softmax(torch.zeros(2, 3), -3), ValueError, ["axis -3", "(2, 3)"]),
         (lambda: softmax(np.zeros(3), (0,)), TypeError, ["axis must be one integer", "(0,)"]),
         (lambda: softmax(np.zeros(3), None), TypeError, ["axis must be one integer", "None"]),
-        (lambda: softmax(np.zeros(3), temperature=0), ValueError, ["temperature", "positive", "got 0"]),
+        (
+            lambda: softmax(np.zeros(3), temperature=0),
+            ValueError,
+            ["temperature", "positive", "got 0"],
+        ),
         (lambda: softmax(np.zeros(3), temperature=-1), ValueError, ["temperature", "got -1"]),
         (lambda: softmax(np.zeros(3), temperature="hot"), TypeError, ["temperature", "'hot'"]),
         (lambda: online_softmax(np.zeros(3), block_size=0), ValueError, ["block_size", "got 0"]),

@@ -44,9 +44,7 @@ def test_jacobian_is_symmetric_sums_to_zero_and_has_the_norms_it_says(z):
     jacobian = softmax_jacobian(z)
     np.testing.assert_allclose(jacobian, np.swapaxes(jacobian, -1, -2), atol=1e-15)
     np.testing.assert_allclose(jacobian.sum(-1), 0, atol=1e-14)
-    np.testing.assert_allclose(
-        softmax_jacobian_norm(z), np.linalg.norm(jacobian, axis=(-2, -1)), atol=1e-7
-    )
+    np.testing.assert_allclose(softmax_jacobian_norm(z), np.linalg.norm(jacobian, axis=(-2, -1)), atol=1e-7)
     spectral = softmax_jacobian_norm(z, kind="spectral")
     np.testing.assert_allclose(spectral, np.linalg.norm(jacobian, 2, axis=(-2, -1)), atol=1e-10)
     assert (spectral <= 0.5 + 1e-12).all()
@@ -83,16 +81,44 @@ def test_numpy_equals_torch_in_half_precision_too():
 @pytest.mark.parametrize(
     "call, error, words",
     [
-        (lambda: dot_product_variance(np.zeros(3), np.zeros(3)), ValueError, ["q", "(n, d)", "(3,)"]),
-        (lambda: dot_product_variance(np.zeros((2, 3)), np.zeros((3, 2))), ValueError, ["k", "(2, 3)", "(3, 2)"]),
-        (lambda: dot_product_variance(np.zeros((0, 3)), np.zeros((0, 3))), ValueError, ["q", "not empty", "(0, 3)"]),
-        (lambda: dot_product_variance([[1]], [[1]]), TypeError, ["q must be a NumPy array", "list"]),
-        (lambda: dot_product_variance(np.zeros((1, 1), bool), np.zeros((1, 1))), TypeError, ["q", "real numbers", "bool"]),
-        (lambda: entropy(np.array([-0.1, 1.1])), ValueError, ["p must hold probabilities", "-0.1", "softmax"]),
+        (
+            lambda: dot_product_variance(np.zeros(3), np.zeros(3)),
+            ValueError,
+            ["q", "(n, d)", "(3,)"],
+        ),
+        (
+            lambda: dot_product_variance(np.zeros((2, 3)), np.zeros((3, 2))),
+            ValueError,
+            ["k", "(2, 3)", "(3, 2)"],
+        ),
+        (
+            lambda: dot_product_variance(np.zeros((0, 3)), np.zeros((0, 3))),
+            ValueError,
+            ["q", "not empty", "(0, 3)"],
+        ),
+        (
+            lambda: dot_product_variance([[1]], [[1]]),
+            TypeError,
+            ["q must be a NumPy array", "list"],
+        ),
+        (
+            lambda: dot_product_variance(np.zeros((1, 1), bool), np.zeros((1, 1))),
+            TypeError,
+            ["q", "real numbers", "bool"],
+        ),
+        (
+            lambda: entropy(np.array([-0.1, 1.1])),
+            ValueError,
+            ["p must hold probabilities", "-0.1", "softmax"],
+        ),
         (lambda: entropy(np.zeros((0,))), ValueError, ["p must not be empty", "(0,)"]),
         (lambda: entropy(np.array([1.0]), axis=1), ValueError, ["axis 1", "(1,)"]),
         (lambda: softmax_jacobian([1.0]), TypeError, ["NumPy array", "list"]),
-        (lambda: softmax_jacobian_norm(np.zeros(2), kind="max"), ValueError, ["kind", "'frobenius' or 'spectral'", "'max'"]),
+        (
+            lambda: softmax_jacobian_norm(np.zeros(2), kind="max"),
+            ValueError,
+            ["kind", "'frobenius' or 'spectral'", "'max'"],
+        ),
     ],
 )
 def test_errors_name_the_argument_what_it_got_and_what_it_needs(call, error, words):

@@ -1,0 +1,55 @@
+"""Checks of the lessons' exercises: ``check("half_and_half", query)`` says what is right or wrong."""
+
+from difflib import get_close_matches
+
+from attnlib.exercises import lookup
+from attnlib.exercises.verdict import Verdict
+
+_JUDGES = {
+    "outvoted": lookup.outvoted,
+    "half_and_half": lookup.half_and_half,
+    "never_wins": lookup.never_wins,
+    "book_scores": lookup.book_scores,
+    "soft_lookup": lookup.soft_lookup,
+    "hidden_fault": lookup.hidden_fault,
+}
+
+
+def check(exercise, answer):
+    """Judge an answer.
+
+    Parameters
+    ----------
+    exercise : str
+        The exercise's id, as the lesson states it.
+    answer
+        What the exercise asks for: a function, an array, a number, a letter. ``...`` or a function
+        that raises ``NotImplementedError`` counts as not answered yet.
+
+    Returns
+    -------
+    Verdict
+        Shown by a notebook when it is the last line of a cell.
+
+    Raises
+    ------
+    KeyError
+        If there is no such exercise; the message has near names.
+
+    Examples
+    --------
+    >>> check("outvoted", 3)
+    Not yet: With 3 copies the single key still holds 0.71 of the weight. You compared scores; the \
+softmax compares exponentials, and exp(2) is 7.39.
+    >>> check("outvoted", ...)
+    Not answered yet: put your answer in place of the three dots and run the cell again.
+    """
+    if exercise not in _JUDGES:
+        near = get_close_matches(str(exercise), _JUDGES, n=3, cutoff=0.4) or sorted(_JUDGES)
+        raise KeyError(f"no exercise {exercise!r}; near names: {', '.join(near)}")
+    if answer is ... or answer is None:
+        return Verdict(None, "put your answer in place of the three dots and run the cell again.")
+    try:
+        return _JUDGES[exercise](answer)
+    except NotImplementedError:
+        return Verdict(None, "replace the line that raises NotImplementedError and run the cell again.")
