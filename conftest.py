@@ -1,0 +1,101 @@
+"""How the whole suite runs: one thread, no GPU, no network, notebooks by nbval."""
+
+import importlib.util
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+
+from offline import block_network  # noqa: E402
+
+from course import BROWSERS, browser_command  # noqa: E402
+
+# Before NumPy or torch is loaded, and for every kernel that a test starts.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+# Learners' copies and built pages are not the course's own notebooks.
+collect_ignore = ["work", "slides", "site"]
+
+NO_BROWSER = "no Chromium or Chrome is installed"
+NO_GOLDEN = "ATTNLIB_GOLDEN is not set to the folder of golden files"
+
+
+def pytest_configure(config):
+    if not config.pluginmanager.hasplugin("nbval"):
+        raise pytest.UsageError(
+            "The package nbval is missing, without which no notebook is tested: "
+            "run `python3 course.py test`, or install the extra `test`."
+        )
+    config.option.nbval = not config.option.nbval_lax
+    config.option.nbval_current_env = True
+    config.option.nbval_cell_timeout = 120
+    block_network()
+
+
+def pytest_collection_modifyitems(items):
+    """Tell nbval what our own tags mean."""
+    for item in items:
+        cell = getattr(item, "cell", None)
+        if cell is None:
+            continue
+        tags = cell.metadata.get("tags", [])
+        if "measured" in tags:
+            item.options["check"] = False
+        needs = cell.metadata.get("attn", {}).get("needs")
+        if "needs-model" in tags and needs and not importlib.util.find_spec(needs):
+            item.add_marker(pytest.mark.skip(reason=f"the model {needs} is not installed"))
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("browser") and not any(map(shutil.which, BROWSERS)):
+        if os.environ.get("CI"):
+            pytest.fail(f"{NO_BROWSER}, and CI is set. To bring it: {browser_command()}")
+        pytest.skip(NO_BROWSER)
+
+
+@pytest.fixture
+def golden():
+    """`golden(name)`: the arrays of a golden file. Skips where ATTNLIB_GOLDEN is not set."""
+    import numpy as np
+
+    folder = os.environ.get("ATTNLIB_GOLDEN")
+
+    def load(name):
+        if not folder:
+            pytest.skip(NO_GOLDEN)
+        path = Path(folder) / f"{name}.npz"
+        if not path.is_file():
+            pytest.fail(f"ATTNLIB_GOLDEN is {folder}, which has no {name}.npz.")
+        return np.load(path, allow_pickle=False)
+
+    return load
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session):
+    """Say in the very last line what was left out; the wrapper closes after pytest's own line."""
+    result = yield
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        for line in left_out(reporter.stats.get("skipped", [])):
+            reporter.write_line(line)
+    return result
+
+
+def left_out(skipped):
+    """A line for each thing whose absence made tests skip, with what brings it."""
+    reasons = [report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)]
+    for reason, tests, command in [
+        (NO_GOLDEN, "comparisons with golden files", "ATTNLIB_GOLDEN=FOLDER python3 course.py test"),
+        (NO_BROWSER, "tests in a browser", browser_command()),
+    ]:
+        count = sum(reason in found for found in reasons)
+        if count:
+            yield f"Left out: {count} {tests}; {reason}. To run them: {command}"

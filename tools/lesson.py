@@ -1,0 +1,113 @@
+"""What a lesson is to the tools: a numbered notebook and the marks on its cells.
+
+A notebook is read as it stands on disk, without nbformat's repairs, so that a
+lint sees what the author wrote.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import nbformat
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOKS = ROOT / "notebooks"
+SECONDS = 20  # a lesson's time limit, unless its metadata says otherwise
+BYTES = 1_000_000  # a notebook file stays under this
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A notebook file: `number` is its two digits, `text` what the file holds."""
+
+    path: Path
+    text: str
+
+    @property
+    def number(self):
+        return self.path.name[:2]
+
+    @cached_property
+    def notebook(self):
+        return nbformat.v4.reads(self.text)
+
+    @property
+    def cells(self):
+        return self.notebook.cells
+
+    @property
+    def code_cells(self):
+        return [cell for cell in self.cells if cell.cell_type == "code"]
+
+    @property
+    def markdown_cells(self):
+        return [cell for cell in self.cells if cell.cell_type == "markdown"]
+
+    @property
+    def attn(self):
+        """The lesson's settings: `seconds` (its time limit), `torch` (False: never loads it)."""
+        return self.notebook.metadata.get("attn", {})
+
+    @property
+    def seconds(self):
+        return self.attn.get("seconds", SECONDS)
+
+
+def read(path):
+    return Lesson(Path(path), Path(path).read_bytes().decode("utf-8"))
+
+
+def lesson_paths(folder=None):
+    """The lessons' files, in order."""
+    return sorted((folder or NOTEBOOKS).glob("[0-9][0-9]_*.ipynb"))
+
+
+def find(numbers=(), folder=None):
+    """The files of the lessons with these numbers ("1" or "01"), or of all when none is named.
+
+    Raises LookupError, naming the lessons that exist.
+    """
+    paths = lesson_paths(folder)
+    if not numbers:
+        return paths
+    by_number = {path.name[:2]: path for path in paths}
+    missing = [number for number in numbers if number.zfill(2) not in by_number]
+    if missing:
+        exist = ", ".join(by_number) or "none"
+        raise LookupError(f"There is no lesson {', '.join(missing)}. The lessons are: {exist}.")
+    return [by_number[number.zfill(2)] for number in numbers]
+
+
+def tags(cell):
+    return cell.metadata.get("tags", [])
+
+
+def slide_type(cell):
+    return cell.metadata.get("slideshow", {}).get("slide_type", "-")
+
+
+def cell_attn(cell):
+    """The cell's own settings: `numbers` (allowed in its prose), `needs` (a module's name)."""
+    return cell.metadata.get("attn", {})
+
+
+def minutes(cell):
+    """The minutes with which a notes cell begins ("3 min. ..."), or None."""
+    found = re.match(r"(\d+) min\. ", cell.source)
+    return int(found[1]) if found else None
+
+
+def output_text(cell):
+    """All that a code cell's outputs say in words: streams, plain text, HTML without its tags."""
+    return "\n".join(_text(output) for output in cell.outputs)
+
+
+def _text(output):
+    if output.output_type == "stream":
+        return output.text
+    if output.output_type == "error":
+        return f"{output.ename}: {output.evalue}"
+    html = re.sub(r"(?s)<(script|style).*?</\1>|<[^>]*>", " ", output.data.get("text/html", ""))
+    alts = [about.get("alt", "") for about in output.metadata.values() if isinstance(about, dict)]
+    return "\n".join([output.data.get("text/plain", ""), html, *alts])
