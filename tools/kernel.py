@@ -33,7 +33,13 @@ def running(notebook, folder, env=None):
     """A client whose `execute_cell(cell, index)` runs cells of `notebook` in `folder`."""
     manager = AsyncKernelManager(kernel_spec_manager=_ThisPython())
     client = NotebookClient(
-        notebook, km=manager, timeout=CELL_SECONDS, record_timing=False, startup_timeout=120
+        notebook,
+        km=manager,
+        timeout=CELL_SECONDS,
+        startup_timeout=CELL_SECONDS,
+        record_timing=False,
+        # Its warnings are about the connection, which stays on this machine.
+        extra_arguments=["--log-level=ERROR"],
     )
     # A user's own IPython start-up files could hide what a lesson forgets to import.
     with tempfile.TemporaryDirectory() as profile:

@@ -168,9 +168,9 @@ def test_a_table_in_html_is_read_without_its_tags(sample):
 
 
 def far_apart(sample, gap, heading):
-    """A number is printed; `gap` cells further, below a heading or not, the prose names it."""
+    """A number is printed; `gap` cells further, below a heading, the prose names it."""
     between = [sample.markdown("No number here.") for _ in range(gap - 1)]
-    last = sample.markdown(("## Further\n\n" if heading else "") + "It was 6.5.")
+    last = sample.markdown(f"{heading}It was 6.5.")
     for count, cell in enumerate([*between, last]):
         cell.id = f"between-{count}"
     printing = sample.code("print(x)", sample.stream("6.5\n"))
@@ -179,7 +179,10 @@ def far_apart(sample, gap, heading):
     return list(prose_numbers(sample.lesson()))
 
 
-@pytest.mark.parametrize("gap, heading, findings", [(3, True, 0), (4, True, 1), (9, False, 0)])
+@pytest.mark.parametrize(
+    "gap, heading, findings",
+    [(3, "## Next\n\n", 0), (4, "## Next\n\n", 1), (9, "### Below\n\n", 0), (9, "", 0)],
+)
 def test_a_neighbour_is_near_or_in_the_section(sample, gap, heading, findings):
     assert len(far_apart(sample, gap, heading)) == findings
 

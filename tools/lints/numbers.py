@@ -105,10 +105,10 @@ def prose_numbers(lesson):
 
 
 def _sections(cells):
-    """For each cell the count of headings so far."""
+    """For each cell the count of headings so far; a ### goes on with its ## section."""
     section = 0
     for cell in cells:
-        if cell.cell_type == "markdown" and re.search(r"(?m)^#+ ", cell.source):
+        if cell.cell_type == "markdown" and re.search(r"(?m)^##? ", cell.source):
             section += 1
         yield section
 

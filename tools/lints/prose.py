@@ -21,7 +21,7 @@ def parts(lesson):
     texts = [cell.source for cell in lesson.markdown_cells if slide_type(cell) != "notes"]
     if not any("**Predict" in text for text in texts):
         yield "no prediction: a markdown cell with '**Predict' before a cell that answers it"
-    if not any(re.search(r"(?m)^(#+ |\*\*)(\d+ · )?Exercise\b", text) for text in texts):
+    if not any(re.search(r"(?m)^(#+ |\*\*)(\d+ · )?Exercises?\b", text) for text in texts):
         yield "no exercise: a markdown cell with a heading or bold line that starts with 'Exercise'"
     if not any(_terms(text) >= 3 for text in texts):
         yield "no table of terms: a table with the column 术语 and three rows or more with Chinese"
