@@ -11,6 +11,7 @@ from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 
 CELL_SECONDS = 120
+START_SECONDS = 120
 
 # Two BLAS threads on a busy machine with two cores are many times slower than one,
 # and more threads can change the last digits of a sum.
@@ -36,7 +37,7 @@ def running(notebook, folder, env=None):
         notebook,
         km=manager,
         timeout=CELL_SECONDS,
-        startup_timeout=CELL_SECONDS,
+        startup_timeout=START_SECONDS,
         record_timing=False,
         # Its warnings are about the connection, which stays on this machine.
         extra_arguments=["--log-level=ERROR"],

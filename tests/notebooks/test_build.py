@@ -174,7 +174,7 @@ def test_outputs_are_joined_counted_and_free_of_this_machine():
         nbformat.v4.new_output("display_data", data={"text/plain": "c"}),
         nbformat.v4.new_output("stream", name="stdout", text="d"),
         nbformat.v4.new_output("execute_result", data={"text/plain": "e"}, execution_count=9),
-        nbformat.v4.new_output("error", ename="E", evalue="f", traceback=["File /home/me/a.py"]),
+        nbformat.v4.new_output("error", ename="E", evalue="f", traceback=["File /tmp/a.py"]),
     ]
     code = cell("x", "code", outputs=outs, execution_count=9)
     built = form(cell("x", "code", outputs=[], execution_count=None), code).cells[1]

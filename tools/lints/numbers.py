@@ -50,7 +50,7 @@ STRUCTURE = [
     r"\b\d{4}-\d{2}-\d{2}\b",
     r"\b\d{1,2}:\d{2}\b",
     r"\b\d+\.\d+\.\d+\b",  # a version
-    r"\b\d+(?:st|nd|rd|th)\b",
+    r"\b\d+(?:st|[nr]d|th)\b",
     r"\b[123]-?D\b",
     rf"\([^()]*?\b({YEAR})[^()]*\)",
     rf"(?i)\b(?:in|since|until|the|al\.)\s+({YEAR})",
