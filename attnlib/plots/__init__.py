@@ -1,3 +1,22 @@
-"""Figures of the course: one figure a function, each returning a Matplotlib figure."""
+"""Figures of the course: one figure a function, each returning a Matplotlib figure.
 
+In a notebook: ``show(attention_heatmap(weights, words, words), alt="What it shows.")``.
+"""
+
+from attnlib.plots.bars import weight_bars
 from attnlib.plots.heatmap import attention_heatmap
+from attnlib.plots.lines import curves
+from attnlib.plots.notebook import show
+from attnlib.plots.style import use_style
+from attnlib.plots.table import attention_table
+from attnlib.plots.vectors import plane
+
+__all__ = [
+    "attention_heatmap",
+    "attention_table",
+    "curves",
+    "plane",
+    "show",
+    "use_style",
+    "weight_bars",
+]

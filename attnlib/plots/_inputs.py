@@ -56,8 +56,12 @@ def to_weights(weights, shape, name):
 
 
 def weight_text(weight):
-    """Two decimals; exactly zero, as behind a mask, is a bare 0."""
-    return "0" if weight == 0 else f"{weight:.2f}"
+    """Two decimals; exactly zero, as behind a mask, is a bare 0.
+
+    Noise is cut off first: 1/8 lies half way between two texts, and a last bit that differs from
+    one processor to the next must not decide.
+    """
+    return "0" if weight == 0 else f"{round(weight, 6):.2f}"
 
 
 def columns(text):

@@ -1,25 +1,32 @@
 """The attention map: which query looks at which key."""
 
+from math import ceil
+
 import numpy as np
 from matplotlib.figure import Figure
 
 from attnlib.plots._inputs import columns, to_weights, to_words, weight_text
 from attnlib.plots.style import (
+    DPI,
+    FAINT,
     HEIGHT,
     PIXELS_PER_POINT,
     TEXT,
     WEIGHT_MAP,
     WIDTH,
+    finish,
     text_colour,
     use_style,
 )
+
+__all__ = ["attention_heatmap"]
 
 LARGEST_WITH_NUMBERS = 8     # keys and queries
 COLUMNS_WITH_NUMBERS = 16    # keys of all panels together; beyond, numbers touch each other
 
 _EM = TEXT * PIXELS_PER_POINT           # pixels of one Chinese character
 _LINE = 1.2 * _EM                       # pixels from one line of text to the next
-_MARGIN = 100                           # pixels that labels take, beside and below, roughly
+_TALLEST_CELL = 60                      # pixels
 
 
 @use_style()
@@ -49,37 +56,45 @@ def attention_heatmap(weights, queries, keys, *, title=None):
     Examples
     --------
     >>> attention_heatmap([[0.9, 0.1], [0.3, 0.7]], "你我", "我你", title="Who looks at whom?")
-    <Figure size 1000x290 with 1 Axes>
+    <Figure size 1000x223 with 1 Axes>
     """
     queries, keys = to_words(queries, "queries"), to_words(keys, "keys")
     panels = _panels(weights, (len(queries), len(keys)))
-    height = min(HEIGHT, 1.7 + 0.6 * len(queries))
-    fig = Figure(figsize=(WIDTH, height))
-    axes = fig.subplots(1, len(panels), squeeze=False)[0]
-    cell_width = (fig.bbox.width - _MARGIN) / len(panels) / len(keys)
-    cell_height = (fig.bbox.height - _MARGIN) / len(queries)
     numbers = (
         max(len(queries), len(keys)) <= LARGEST_WITH_NUMBERS
         and len(panels) * len(keys) <= COLUMNS_WITH_NUMBERS
     )
+    beside = _pixels(queries) + (60 if numbers else 170)      # "query", words, colour bar
+    cell_width = (WIDTH * DPI - beside) / len(panels) / len(keys)
+    upright = _pixels(keys) > cell_width
+    around = 80 + (_pixels(keys) if upright else _LINE)       # titles, words, "key"
+    around += _LINE * (len(panels) > 1)
+    cell_height = min(cell_width, _TALLEST_CELL, (HEIGHT * DPI - around) / len(queries))
+    height = round(around + cell_height * len(queries))
+
+    fig = Figure(figsize=(WIDTH, height / DPI), layout="compressed")
+    axes = fig.subplots(1, len(panels), squeeze=False)[0]
     for ax, (name, panel) in zip(axes, panels.items(), strict=True):
         image = ax.imshow(
             panel, cmap=WEIGHT_MAP, vmin=0, vmax=1, interpolation="nearest",
             aspect=np.clip(cell_height / cell_width, 0.6, 1.0),
         )
-        ax.set_title(name, loc="center")
+        ax.set_title(name)
         ax.set_xlabel("key")
         ax.tick_params(length=0)
-        _write_keys(ax, keys, cell_width)
-        _write_queries(ax, queries if ax is axes[0] else [], cell_height)
+        _write_words(ax.set_xticks, keys, _LINE if upright else 0, cell_width)
+        _write_words(ax.set_yticks, queries if ax is axes[0] else [], _LINE, cell_height)
+        ax.tick_params(axis="x", rotation=90 if upright else 0)
         _separate_cells(ax, panel.shape)
-        if numbers:
-            _write_numbers(ax, panel)
     axes[0].set_ylabel("query")
     if not numbers:
         fig.colorbar(image, ax=list(axes), label="weight", ticks=[0, 0.5, 1])
     if title is not None:
         fig.suptitle(title)
+    finish(fig)
+    if numbers:                                   # after the layout, which they would only slow
+        for ax, panel in zip(axes, panels.values(), strict=True):
+            _write_numbers(ax, panel)
     return fig
 
 
@@ -95,17 +110,15 @@ def _panels(weights, shape):
     }
 
 
-def _write_keys(ax, keys, cell_width):
-    """Words below their columns: level where each fits its column, upright otherwise."""
-    widest = max(map(columns, keys)) * 0.5 * _EM + 6
-    level = widest <= cell_width
-    step = 1 if level else int(np.ceil(_LINE / cell_width))
-    ax.set_xticks(range(0, len(keys), step), keys[::step], rotation=0 if level else 90)
+def _pixels(words):
+    """How wide the widest word is, with a little air."""
+    return max(map(columns, words)) * 0.5 * _EM + 8
 
 
-def _write_queries(ax, queries, cell_height):
-    step = int(np.ceil(_LINE / cell_height))
-    ax.set_yticks(range(0, len(queries), step), queries[::step])
+def _write_words(set_ticks, words, needed, cell):
+    """A word at each row or column; where a row is lower than a line, at every second, third..."""
+    step = max(1, ceil(needed / cell))
+    set_ticks(range(0, len(words), step), words[::step])
 
 
 def _separate_cells(ax, shape):
@@ -113,8 +126,8 @@ def _separate_cells(ax, shape):
     rows, cols = shape
     ax.spines[:].set_visible(True)
     if max(shape) <= 2 * LARGEST_WITH_NUMBERS:
-        ax.hlines(np.arange(1, rows) - 0.5, -0.5, cols - 0.5, color="#dddddd", linewidth=1)
-        ax.vlines(np.arange(1, cols) - 0.5, -0.5, rows - 0.5, color="#dddddd", linewidth=1)
+        ax.hlines(np.arange(1, rows) - 0.5, -0.5, cols - 0.5, color=FAINT, linewidth=1)
+        ax.vlines(np.arange(1, cols) - 0.5, -0.5, rows - 0.5, color=FAINT, linewidth=1)
 
 
 def _write_numbers(ax, panel):

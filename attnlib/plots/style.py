@@ -42,22 +42,24 @@ STYLE = {
     "figure.figsize": (WIDTH, HEIGHT),
     "figure.dpi": DPI,
     "figure.facecolor": "white",
-    "figure.constrained_layout.use": True,
+    "figure.constrained_layout.use": True,   # until finish() has fixed the places
+    "figure.constrained_layout.w_pad": 0.1,
+    "figure.constrained_layout.h_pad": 0.1,
     "savefig.dpi": DPI,
     "savefig.facecolor": "white",
     "font.family": [FAMILY, "DejaVu Sans"],   # the second has rarer signs, such as subscripts
     "font.size": TEXT,
-    "mathtext.fontset": "cm",
+    "mathtext.fontset": "dejavuserif",        # as large as the text, as upright as a formula
     "text.color": INK,
     "axes.facecolor": "white",
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
     "axes.labelsize": TEXT,
     "axes.titlesize": TITLE,
-    "axes.titlelocation": "left",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.axisbelow": True,
+    "axes.formatter.useoffset": False,        # 1.001 in full, not 0.001 and a distant "+1"
     "grid.color": FAINT,
     "figure.titlesize": TITLE,
     "xtick.color": INK,
@@ -79,6 +81,23 @@ def use_style():
     """
     with matplotlib.style.context(STYLE, after_reset=True):
         yield
+
+
+def finish(fig):
+    """Fix the places of all parts, and return the figure.
+
+    The layout engine needs several looks to settle; left running it would move things at every
+    drawing, and the same figure would give two pictures.
+    """
+    before = None
+    for _ in range(4):
+        fig.get_layout_engine().execute(fig)
+        places = [ax.get_position().bounds for ax in fig.axes]
+        if before is not None and np.allclose(places, before, atol=1e-4):
+            break
+        before = places
+    fig.set_layout_engine("none")
+    return fig
 
 
 def oklab_to_rgb(lab):

@@ -1,0 +1,181 @@
+"""Curves: what was measured beside what theory says."""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from attnlib.plots._inputs import to_array
+from attnlib.plots.style import (
+    DASHES,
+    DPI,
+    HEIGHT,
+    INK,
+    MARKERS,
+    PALETTE,
+    PIXELS_PER_POINT,
+    TEXT,
+    finish,
+    use_style,
+)
+
+__all__ = ["curves"]
+
+MOST_DIRECT_LABELS = 3
+MOST_TICKS = 10          # up to here a logarithmic axis names each x, not powers of ten
+
+_AXES_HEIGHT = HEIGHT * DPI - 110                           # pixels, roughly
+_GAP = 1.3 * TEXT * PIXELS_PER_POINT / _AXES_HEIGHT         # one line, as a part of that height
+
+
+@use_style()
+def curves(x, measured, *, theory=None, title, xlabel, ylabel, logx=False):
+    """Draw measurements as points or bands, theory as lines, in the same axes.
+
+    Parameters
+    ----------
+    x : (n,) array
+        Where it was measured.
+    measured : dict
+        Label to ``y``, an (n,) array, or to ``(y, low, high)`` for points inside a band. At most
+        five.
+    theory : dict, optional
+        Label to a function of an array ``x``, drawn over the whole range. At most four.
+    title : str
+        The question that the figure answers.
+    xlabel, ylabel : str
+        With units, where there are any.
+    logx : bool
+        A logarithmic horizontal axis.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        With each label at the right end of its line where there are at most three, and with a
+        legend where there are more.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arrays that do not fit ``x``, and for more curves than can be told apart.
+
+    Examples
+    --------
+    >>> curves([1, 2, 3], {"measured": [1.1, 3.9, 9.2]}, theory={"x²": np.square},
+    ...        title="Does it grow as the square?", xlabel="x", ylabel="y")
+    <Figure size 1000x500 with 1 Axes>
+    """
+    x = to_array(x, "x")
+    if x.ndim != 1 or not x.size:
+        raise ValueError(f"x has shape {x.shape}, but must be (n,) with at least one entry.")
+    if logx and x.min() <= 0:
+        raise ValueError(f"x reaches down to {x.min():.3g}, but a logarithmic axis starts above 0.")
+    theory = theory or {}
+    if not measured and not theory:
+        raise ValueError("measured and theory are both empty, so there is nothing to draw.")
+    _at_most(measured, len(PALETTE), "measured")
+    _at_most(theory, len(DASHES), "theory")
+
+    fig = Figure()
+    ax = fig.subplots()
+    ax.set_xscale("log" if logx else "linear")
+    ax.margins(x=0.02)
+    ends = []                                               # (label, colour, last x, last y)
+    for (label, values), colour, marker in zip(measured.items(), PALETTE, MARKERS, strict=False):
+        ends.append((label, colour, *_draw_measured(ax, x, values, label, colour, marker)))
+    for (label, function), dash in zip(theory.items(), DASHES, strict=False):
+        ends.append((label, INK, *_draw_theory(ax, x, function, label, dash, logx)))
+    ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
+    ax.grid(axis="y")
+    if logx and x.size <= MOST_TICKS:
+        ax.set_xticks(x, [f"{value:g}" for value in x])
+        ax.minorticks_off()
+    if len(ends) <= MOST_DIRECT_LABELS:
+        _label_ends(ax, ends)
+    else:
+        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return finish(fig)
+
+
+def _at_most(series, most, name):
+    if len(series) > most:
+        raise ValueError(
+            f"{name} has {len(series)} entries, but only {most} can be told apart in one figure. "
+            "Draw several figures."
+        )
+
+
+def _draw_measured(ax, x, values, label, colour, marker):
+    """Points, and the band around them if there is one; returns the last point."""
+    banded = isinstance(values, tuple) and len(values) == 3 and np.ndim(values[0]) > 0
+    y, *band = [
+        _fitting(part, x, f"measured[{label!r}]") for part in (values if banded else [values])
+    ]
+    order = np.argsort(x)
+    if banded:
+        low, high = band
+        if (low > high).any():
+            raise ValueError(f"measured[{label!r}] has a band whose low lies above its high.")
+        ax.fill_between(x[order], low[order], high[order], color=colour, alpha=0.2, linewidth=0)
+    ax.plot(x[order], y[order], marker, color=colour, label=label, zorder=3)
+    return x[order][-1], y[order][-1]
+
+
+def _draw_theory(ax, x, function, label, dash, logx):
+    """A line over the range of x; returns its right end."""
+    if not callable(function):
+        raise TypeError(
+            f"theory[{label!r}] must be a function of x, but is {type(function).__name__}. "
+            "Theory is a line; what is known only at some points is measured."
+        )
+    space = np.geomspace if logx else np.linspace
+    fine = space(x.min(), x.max(), 200)
+    y = _fitting(function(fine), fine, f"theory[{label!r}](x)")
+    ax.plot(fine, y, dash, color=INK, label=label)
+    return fine[-1], y[-1]
+
+
+def _fitting(values, x, name):
+    array = to_array(values, name)
+    if array.shape != x.shape:
+        raise ValueError(f"{name} has shape {array.shape}, but must have the shape of x, {x.shape}.")
+    return array
+
+
+def _label_ends(ax, ends):
+    """Write each label beside the right end of its line, none on another."""
+    to_axes = ax.transData + ax.transAxes.inverted()
+    ax.autoscale_view()
+    heights = [to_axes.transform((x, y))[1] for _, _, x, y in ends]
+    for (label, colour, _, _), height in zip(ends, spread(heights, _GAP), strict=True):
+        ax.annotate(
+            label, (1.01, height), xycoords="axes fraction", color=colour, va="center",
+            annotation_clip=False,
+        )
+
+
+def spread(heights, gap):
+    """Move heights apart until neighbours differ by ``gap``, keeping their order and their middle.
+
+    Heights that touch form a group, which is spread evenly about its mean; groups that then
+    touch are joined.
+    """
+    order = np.argsort(heights, kind="stable")
+    groups = []                                            # (members, mean height)
+    for index in order:
+        members, middle = [index], heights[index]
+        while groups and _reach(groups[-1], gap, +1) + gap > _reach((members, middle), gap, -1):
+            before, its_middle = groups.pop()
+            middle = (its_middle * len(before) + middle * len(members)) / (
+                len(before) + len(members)
+            )
+            members = before + members
+        groups.append((members, middle))
+    placed = np.empty(len(heights))
+    for members, middle in groups:
+        placed[members] = middle + gap * (np.arange(len(members)) - (len(members) - 1) / 2)
+    return placed
+
+
+def _reach(group, gap, side):
+    """The highest (side +1) or lowest (-1) place of a group of labels."""
+    members, middle = group
+    return middle + side * gap * (len(members) - 1) / 2

@@ -1,0 +1,95 @@
+"""attention_heatmap: what it draws, and what it refuses."""
+
+import numpy as np
+import pytest
+
+from attnlib.plots import attention_heatmap
+from attnlib.plots.style import WEIGHT_MAP
+
+
+def cells(ax):
+    return {(round(t.get_position()[1]), round(t.get_position()[0])): t.get_text() for t in ax.texts}
+
+
+def labels(axis):
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+def test_queries_go_down_and_keys_across(weights, words):
+    fig = attention_heatmap(weights[:3], words[:3], words, title="Who looks where?")
+    (ax,) = fig.axes
+    (image,) = ax.images
+    assert np.array_equal(image.get_array(), weights[:3])
+    assert image.get_clim() == (0, 1) and image.get_cmap() is WEIGHT_MAP
+    assert labels(ax.yaxis) == words[:3] and labels(ax.xaxis) == words
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("key", "query")
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]            # the first query on top
+    assert fig.get_suptitle() == "Who looks where?"
+
+
+def test_numbers_stand_in_their_cells(weights, words):
+    ax = attention_heatmap(weights, words, words).axes[0]
+    assert cells(ax) == {index: f"{weight:.2f}" for index, weight in np.ndenumerate(weights)}
+
+
+def test_exact_zero_is_a_bare_zero_and_ties_do_not_hang_on_the_last_bit():
+    texts = cells(attention_heatmap([[0, 0.004, 0.125, 0.125 + 1e-12]], "q", "abcd").axes[0])
+    assert list(texts.values()) == ["0", "0.00", "0.12", "0.12"]
+
+
+@pytest.mark.parametrize("shape, count", [((8, 8), 1), ((9, 8), 0), ((8, 9), 0)])
+def test_numbers_up_to_eight_by_eight(shape, count):
+    fig = attention_heatmap(np.full(shape, 0.1), range(shape[0]), range(shape[1]))
+    assert len(fig.axes[0].texts) == count * 64
+    assert len(fig.axes) == 2 - count                      # without numbers a colour bar
+
+
+def test_panels_share_words_and_scale(weights, words):
+    fig = attention_heatmap({"a": weights, "b": weights.T}, words, words)
+    first, second = fig.axes
+    assert [ax.get_title() for ax in fig.axes] == ["a", "b"]
+    assert first.images[0].get_clim() == second.images[0].get_clim() == (0, 1)
+    assert np.array_equal(second.images[0].get_array(), weights.T)
+    assert labels(first.yaxis) == labels(second.xaxis) == words
+    assert labels(second.yaxis) == []
+
+
+def test_long_words_stand_upright(weights):
+    long = [f"transformer {n}" for n in range(8)]
+    ax = attention_heatmap(weights, long, long).axes[0]
+    assert {label.get_rotation() for label in ax.get_xticklabels()} == {90}
+
+
+def test_torch_tensors_are_accepted():
+    torch = pytest.importorskip("torch")
+    tensor = torch.full((2, 2), 0.5, dtype=torch.bfloat16, requires_grad=True)
+    fig = attention_heatmap(tensor, "ab", "ab")
+    assert np.array_equal(fig.axes[0].images[0].get_array(), np.full((2, 2), 0.5))
+
+
+@pytest.mark.parametrize("weights, error, message", [
+    (np.zeros((2, 3)), ValueError, r"weights has shape \(2, 3\), but the labels call for \(2, 2\)"),
+    ({"a": np.zeros((3, 2))}, ValueError, r"weights\['a'\] has shape \(3, 2\).*\(2, 2\)"),
+    ({}, ValueError, "weights is an empty dict"),
+    ([[0, 2], [0, 1]], ValueError, "weights runs from 0 to 2, .* between 0 and 1.*softmax"),
+    ([[-1, 0], [0, 1]], ValueError, "weights runs from -1 to 1"),
+    ([[np.nan, 0], [0, 1]], ValueError, "weights has 1 entries that are NaN or infinite"),
+    ([[1], [0, 1]], TypeError, "weights must be an array of numbers, but is list"),
+    ("no", TypeError, "weights must be an array of numbers, but is str"),
+])
+def test_bad_weights_are_named(weights, error, message):
+    with pytest.raises(error, match=message):
+        attention_heatmap(weights, "ab", "ab")
+
+
+def test_bad_words_are_named():
+    with pytest.raises(TypeError, match="queries must be a list of words, but is int"):
+        attention_heatmap([[1]], 1, "a")
+    with pytest.raises(ValueError, match="keys is empty"):
+        attention_heatmap([[1]], "a", [])
+
+
+def test_the_weights_given_are_not_changed(weights, words):
+    before = weights.copy()
+    attention_heatmap(weights, words, words).axes[0].images[0].get_array()[:] = 0
+    assert np.array_equal(weights, before)

@@ -1,0 +1,109 @@
+"""curves: points, bands, lines and their labels; and what it refuses."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnlib.plots import curves
+from attnlib.plots.lines import spread
+
+NAMES = {"title": "t", "xlabel": "x", "ylabel": "y"}
+
+
+def lines(fig):
+    return {line.get_label(): line for line in fig.axes[0].lines}
+
+
+def test_measurement_is_points_and_theory_a_line():
+    fig = curves([3, 1, 2], {"seen": [9, 1, 4]}, theory={"x²": np.square}, **NAMES)
+    seen, theory = lines(fig)["seen"], lines(fig)["x²"]
+    assert seen.get_linestyle() == "None" and seen.get_marker() == "o"
+    assert seen.get_xydata().tolist() == [[1, 1], [2, 4], [3, 9]]
+    assert theory.get_linestyle() == "-" and theory.get_marker() == "None"
+    x, y = theory.get_xydata().T
+    assert (x[0], x[-1], len(x)) == (1, 3, 200) and np.array_equal(y, x**2)
+    ax = fig.axes[0]
+    assert (ax.get_title(), ax.get_xlabel(), ax.get_ylabel()) == ("t", "x", "y")
+
+
+def test_a_band_lies_between_low_and_high():
+    fig = curves([1, 2], {"a": ([1, 2], [0.5, 1.5], [2, 3])}, **NAMES)
+    (band,) = fig.axes[0].collections
+    corners = {tuple(corner) for corner in band.get_paths()[0].vertices}
+    assert corners == {(1, 0.5), (1, 2), (2, 1.5), (2, 3)}
+
+
+def test_three_numbers_in_a_tuple_are_no_band():
+    fig = curves([1, 2, 3], {"a": (4, 5, 6)}, **NAMES)
+    assert lines(fig)["a"].get_ydata().tolist() == [4, 5, 6]
+    assert not fig.axes[0].collections
+
+
+def test_series_differ_by_colour_and_by_marker_or_dash():
+    fig = curves([1, 2], {n: [1, 2] for n in "abcde"}, theory={n: np.sqrt for n in "wxyz"}, **NAMES)
+    drawn = lines(fig)
+    assert len({drawn[n].get_marker() for n in "abcde"}) == 5
+    assert len({drawn[n].get_color() for n in "abcde"}) == 5
+    assert len({drawn[n].get_linestyle() for n in "wxyz"}) == 4
+
+
+def test_up_to_three_are_labelled_at_their_ends():
+    fig = curves([1, 2], {"low": [0, 0], "high": [1, 5]}, theory={"middle": lambda x: 2 + 0 * x}, **NAMES)
+    ax = fig.axes[0]
+    assert ax.get_legend() is None
+    placed = {text.get_text(): text for text in ax.texts}
+    height = {label: text.xy[1] for label, text in placed.items()}
+    assert height["low"] < height["middle"] < height["high"]
+    assert placed["high"].get_color() == lines(fig)["high"].get_color()
+
+
+def test_labels_of_equal_ends_do_not_collide():
+    fig = curves([1, 2], {"a": [1, 2], "b": [0, 2], "c": [3, 2]}, **NAMES)
+    fig.draw_without_rendering()
+    boxes = sorted((text.get_window_extent() for text in fig.axes[0].texts), key=lambda box: box.y0)
+    assert len(boxes) == 3
+    for below, above in zip(boxes, boxes[1:], strict=False):
+        assert above.y0 >= below.y1 - 3
+
+
+def test_more_than_three_have_a_legend():
+    ax = curves([1, 2], {n: [1, 2] for n in "abcd"}, **NAMES).axes[0]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == list("abcd")
+    assert not ax.texts
+
+
+def test_a_logarithmic_axis_names_each_x():
+    ax = curves([4, 64, 512], {"a": [1, 2, 3]}, theory={"b": np.sqrt}, logx=True, **NAMES).axes[0]
+    assert ax.get_xscale() == "log"
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["4", "64", "512"]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
+def test_spread_keeps_order_and_distance(heights):
+    placed = spread(heights, 0.1)
+    order = np.argsort(heights, kind="stable")
+    assert (np.diff(placed[order]) >= 0.1 - 1e-9).all()
+    assert placed.mean() == pytest.approx(np.mean(heights))
+
+
+def test_spread_leaves_alone_what_does_not_touch():
+    assert spread([0.9, 0.1, 0.5], 0.1).tolist() == [0.9, 0.1, 0.5]
+    assert spread([0.5, 0.5], 0.1) == pytest.approx([0.45, 0.55])
+
+
+@pytest.mark.parametrize("x, measured, more, error, message", [
+    ([[1]], {"a": [1]}, {}, ValueError, r"x has shape \(1, 1\), but must be \(n,\)"),
+    ([], {"a": []}, {}, ValueError, r"x has shape \(0,\)"),
+    ([1, 2], {"a": [1]}, {}, ValueError, r"measured\['a'\] has shape \(1,\), .* \(2,\)"),
+    ([1, 2], {"a": ([1, 2], [4, 2], [3, 3])}, {}, ValueError, "low lies above its high"),
+    ([0, 2], {"a": [1, 2]}, {"logx": True}, ValueError, "x reaches down to 0"),
+    ([1, 2], {}, {}, ValueError, "nothing to draw"),
+    ([1, 2], {n: [1, 2] for n in "abcdef"}, {}, ValueError, "measured has 6 entries, but only 5"),
+    ([1, 2], {}, {"theory": {n: np.sqrt for n in "abcde"}}, ValueError, "theory has 5 entries"),
+    ([1, 2], {}, {"theory": {"b": [1, 2]}}, TypeError, r"theory\['b'\] must be a function"),
+    ([1, 2], {}, {"theory": {"b": lambda x: 1}}, ValueError, r"theory\['b'\]\(x\) has shape \(\)"),
+])
+def test_what_does_not_fit_is_named(x, measured, more, error, message):
+    with pytest.raises(error, match=message):
+        curves(x, measured, **NAMES, **more)
