@@ -7,7 +7,9 @@ import canonical as form
 import nbformat
 from lesson import BYTES, cell_attn, minutes, slide_type, tags
 
-TAGS = {"measured", "needs-model", "nbval-ignore-output", "raises-exception", "remove-cell"}
+TAGS = {
+    "hide-input", "measured", "needs-model", "nbval-ignore-output", "raises-exception", "remove-cell",
+}
 SLIDE_TYPES = {"slide", "subslide", "fragment", "skip", "notes", "-"}
 CELL_SETTINGS = {"numbers", "needs"}
 LESSON_SETTINGS = {"seconds", "torch"}
