@@ -65,9 +65,8 @@ def golden():
     """`golden(name)`: the arrays of a golden file. Skips where ATTNLIB_GOLDEN is not set."""
     import numpy as np
 
-    folder = os.environ.get("ATTNLIB_GOLDEN")
-
     def load(name):
+        folder = os.environ.get("ATTNLIB_GOLDEN")
         if not folder:
             pytest.skip(NO_GOLDEN)
         path = Path(folder) / f"{name}.npz"

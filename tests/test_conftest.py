@@ -1,0 +1,84 @@
+"""What the root conftest.py promises: golden files, tags, the network, the last line."""
+
+import os
+import socket
+from types import SimpleNamespace
+
+import lesson
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def conftest(pytestconfig):
+    return pytestconfig.pluginmanager.get_plugin(str(lesson.ROOT / "conftest.py"))
+
+
+def test_golden_skips_where_no_folder_is_named(golden, monkeypatch, conftest):
+    monkeypatch.delenv("ATTNLIB_GOLDEN", raising=False)
+    with pytest.raises(pytest.skip.Exception, match=conftest.NO_GOLDEN):
+        golden("softmax_family")
+
+
+def test_golden_reads_the_folder_and_fails_where_a_file_is_missing(golden, monkeypatch, tmp_path):
+    monkeypatch.setenv("ATTNLIB_GOLDEN", str(tmp_path))
+    np.savez(tmp_path / "a.npz", x=np.arange(3))
+    assert golden("a")["x"].tolist() == [0, 1, 2]
+    with pytest.raises(pytest.fail.Exception, match=r"has no b\.npz"):
+        golden("b")
+
+
+def test_one_thread_and_no_gpu():
+    assert os.environ["OMP_NUM_THREADS"]
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_the_network_ends_at_this_machine():
+    with socket.socket() as outside, pytest.raises(OSError, match="tests run offline"):
+        outside.connect(("192.0.2.1", 80))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        with socket.create_connection(server.getsockname()) as inside:
+            assert inside.getpeername() == server.getsockname()
+
+
+def browser_test():
+    return SimpleNamespace(get_closest_marker=lambda name: name == "browser")
+
+
+def test_a_missing_browser_skips_and_fails_in_ci(conftest, monkeypatch):
+    monkeypatch.setattr(conftest.shutil, "which", lambda name: None)
+    monkeypatch.delenv("CI", raising=False)
+    with pytest.raises(pytest.skip.Exception, match=conftest.NO_BROWSER):
+        conftest.pytest_runtest_setup(browser_test())
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="CI is set"):
+        conftest.pytest_runtest_setup(browser_test())
+    monkeypatch.setattr(conftest.shutil, "which", lambda name: name)
+    conftest.pytest_runtest_setup(browser_test())
+
+
+def cell_item(tags, **attn):
+    marks = []
+    cell = SimpleNamespace(metadata={"tags": tags, "attn": attn})
+    return SimpleNamespace(cell=cell, options={"check": True}, add_marker=marks.append, marks=marks)
+
+
+def test_our_tags_reach_nbval(conftest):
+    plain, measured = cell_item([]), cell_item(["measured"])
+    absent = cell_item(["needs-model"], needs="no_such")
+    present = cell_item(["needs-model"], needs="json")
+    conftest.pytest_collection_modifyitems([plain, measured, absent, present, object()])
+    assert [item.options["check"] for item in (plain, measured)] == [True, False]
+    assert [len(item.marks) for item in (plain, absent, present)] == [0, 1, 0]
+    assert absent.marks[0].kwargs["reason"] == "the model no_such is not installed"
+
+
+def test_what_was_left_out_is_counted_with_what_brings_it(conftest):
+    def skipped(reason):
+        return SimpleNamespace(longrepr=("test.py", 3, f"Skipped: {reason}"))
+
+    reports = [skipped(conftest.NO_GOLDEN)] * 2 + [skipped(conftest.NO_BROWSER), skipped("Windows")]
+    golden, browser = conftest.left_out(reports)
+    assert golden.startswith("Left out: 2 comparisons with golden files; ATTNLIB_GOLDEN is not set")
+    assert browser.startswith("Left out: 1 tests in a browser; no Chromium or Chrome is installed.")
+    assert not list(conftest.left_out([skipped("Windows")]))
