@@ -6,6 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 ROOT = Path(__file__).resolve().parent
@@ -19,6 +20,10 @@ from course import BROWSERS, browser_command  # noqa: E402
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+# A busy machine is no fault of the function under test.
+hypothesis.settings.register_profile("course", deadline=None)
+hypothesis.settings.load_profile("course")
 
 # Learners' copies and built pages are not the course's own notebooks.
 collect_ignore = ["work", "slides", "site"]
