@@ -1,0 +1,53 @@
+"""Measure everything in this folder and print one table: ``python3 course.py bench``.
+
+Writes the same figures to ``benchmarks/results.json`` (not tracked: they belong to a machine).
+Ends with status 1 when a target is missed.
+"""
+
+import json
+import platform
+import sys
+from pathlib import Path
+
+import numpy
+import torch
+from threadpoolctl import threadpool_limits
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import attention  # noqa: E402
+from protocol import compare  # noqa: E402
+
+RESULTS = Path(__file__).with_name("results.json")
+
+
+def main():
+    torch.set_num_threads(1)
+    print("attnlib / reference: one thread, processor time, median of rounds [lowest .. highest]")
+    print(
+        f"{platform.machine()}, Python {platform.python_version()}, "
+        f"torch {torch.__version__}, NumPy {numpy.__version__}\n"
+    )
+    rows = []
+    with threadpool_limits(1):
+        for name, target, ours, reference in attention.cases():
+            ratio = compare(ours, reference)
+            rows.append({"case": name, "target": target, **ratio._asdict()})
+            verdict = "met" if ratio.median <= target else "MISSED"
+            spread = f"[{ratio.low:.3f} .. {ratio.high:.3f}]"
+            print(f"{ratio.median:5.3f} {spread}  at most {target}: {verdict:6}  {name}", flush=True)
+    machine = {
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "threads": 1,
+    }
+    RESULTS.write_text(json.dumps({**machine, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+    missed = [row["case"] for row in rows if row["median"] > row["target"]]
+    print(f"\n{len(rows) - len(missed)} of {len(rows)} targets met; figures in {RESULTS.name}.")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
