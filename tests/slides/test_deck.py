@@ -1,0 +1,369 @@
+"""The offline deck: what its page holds, and that the check finds each kind of fault."""
+
+import base64
+import io
+import os
+import re
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+from matplotlib.figure import Figure
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import slides  # noqa: E402
+
+# isort: split
+from deck import browser, page  # noqa: E402
+
+LESSONS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+
+
+# A small lesson
+
+def text(source, kind=None):
+    return with_kind(new_markdown_cell(source), kind)
+
+
+def code(source, *outputs, kind=None, tags=()):
+    cell = with_kind(new_code_cell(source, outputs=list(outputs), execution_count=1), kind)
+    cell.metadata["tags"] = list(tags)
+    return cell
+
+
+def with_kind(cell, kind):
+    if kind:
+        cell.metadata["slideshow"] = {"slide_type": kind}
+    return cell
+
+
+def shown(data, **metadata):
+    return new_output("display_data", data=data, metadata=metadata)
+
+
+def figure(alt="A line rises."):
+    drawn = Figure(figsize=(5, 2), dpi=100)
+    drawn.subplots().plot([0, 1])
+    png = io.BytesIO()
+    drawn.savefig(png, metadata={"Software": None})
+    data = {"image/png": base64.b64encode(png.getvalue()).decode(), "text/plain": alt}
+    return shown(data, **({"image/png": {"alt": alt}} if alt else {}))
+
+
+def html(source):
+    return code("show()", shown({"text/html": source, "text/plain": "text"}))
+
+
+def lesson():
+    table = ("<table id='t'><tr><th scope='row'>它</th><td title='它 attends to 苹果'>0.74</td></tr>"
+             "</table><script>document.getElementById('t').tabIndex = 0</script>")
+    return [
+        text("A badge."),
+        code("%matplotlib inline", kind="skip"),
+        text("# 07 · A *small* lesson\n\n| term | 术语 |\n|---|---|\n| $q_i$ | 查询 |", "slide"),
+        text("2 min. Write $q$ on the board.", "notes"),
+        text("## Prose and code\n\nA [paper](https://arxiv.org/abs/1409.0473) costs \\$5 or \\$6.",
+             "subslide"),
+        code("print(1)", new_output("stream", text="printed\n")),
+        text("A first fragment.", "fragment"),
+        text("It goes on."),
+        text("3 min. Ask first.", "notes"),
+        text("A second fragment.", "fragment"),
+        text("## A formula\n\n$$\\begin{aligned} a &= \\frac{1}{\\sqrt{d}} \\end{aligned}$$", "slide"),
+        code("secret = 1", figure(), tags=["hide-input"]),
+        text("## Output", "subslide"),
+        html(table),
+        code("boom()", new_output("error", ename="ValueError", evalue="`k` is <2 wide>",
+                                  traceback=["a traceback"])),
+        text("skipped words", "skip"),
+    ]
+
+
+def write(cells, folder, name="07_small"):
+    nb = new_notebook(cells=cells, metadata={"language_info": {"name": "python"}})
+    for number, cell in enumerate(nb.cells):
+        cell["id"] = f"cell-{number}"
+    folder.mkdir(parents=True, exist_ok=True)
+    nbformat.write(nb, folder / f"{name}.ipynb")
+    return folder / f"{name}.ipynb"
+
+
+def deck_of(cells, folder):
+    return page.write_deck(write(cells, folder), folder / "deck")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    # A space and letters beyond ASCII: every path of the deck has to survive them.
+    return deck_of(lesson(), tmp_path_factory.mktemp("my course ü 课"))
+
+
+@pytest.fixture(scope="module")
+def soup(small):
+    return BeautifulSoup((small.folder / "index.html").read_text(encoding="utf-8"), "html.parser")
+
+
+# The page
+
+def test_marks_become_columns_slides_and_fragments(small, soup):
+    columns = soup.select(".slides > section")
+    assert [len(column.select(":scope > section")) for column in columns] == [2, 2]
+    assert small.slides == 4
+    fragments = [part.get_text(" ", strip=True) for part in soup.select(".content > .fragment")]
+    assert fragments == ["A first fragment. It goes on.", "A second fragment."]
+
+
+def test_what_the_hall_does_not_need_is_left_out(soup):
+    words = soup.get_text()
+    for absent in ("A badge.", "matplotlib inline", "skipped words", "secret", "a traceback"):
+        assert absent not in words
+    assert "printed" in words and "ValueError: `k` is <2 wide>" in words
+
+
+def test_notes_and_minutes(small, soup):
+    notes = soup.select("section[data-number] > aside.notes")
+    assert [note["data-minutes"] for note in notes] == ["2", "3"]
+    assert notes[0].get_text(strip=True) == "2 min. Write $q$ on the board."
+    assert small.minutes == 5
+    assert [s["data-timing"] for s in soup.select("section[data-number]")] == ["120", "180", "0", "0"]
+
+
+def test_footer_tells_the_lesson_the_minutes_and_the_number(soup):
+    footers = [[span.get_text() for span in footer("span")] for footer in soup("footer")]
+    assert footers[0] == ["07 · A small lesson", "0 of 5 min", "1 / 4"]
+    assert footers[1][1:] == ["2 of 5 min", "2 / 4"]
+    assert footers[3][1:] == ["5 of 5 min", "4 / 4"]
+
+
+def test_alternative_text_reaches_the_picture(soup):
+    assert [image["alt"] for image in soup("img")] == ["A line rises."]
+
+
+def test_formulas_are_marked_and_dollars_stay_prose(soup):
+    formulas = [script.string for script in soup("script", type=re.compile("^math/tex"))]
+    assert formulas == ["q_i", "\\begin{aligned} a &= \\frac{1}{\\sqrt{d}} \\end{aligned}"]
+    assert soup.select_one("td script[type='math/tex']")
+    assert "costs $5 or $6." in soup.get_text()
+
+
+def test_nothing_is_fetched_and_all_that_is_referred_to_is_there(small, soup):
+    references = [tag.get("src") or tag.get("href") for tag in soup(["script", "link", "img", "iframe"])]
+    files = [name for name in references if name and not name.startswith("data:")]
+    assert len(files) >= 5
+    for name in files:
+        assert (small.folder / name).is_file(), name
+    assert soup.select_one("a[href='https://arxiv.org/abs/1409.0473']")
+
+
+def test_licences_travel_with_the_scripts(small):
+    assert "Permission is hereby granted" in (small.folder / "lib/reveal/LICENSE").read_text("utf-8")
+    assert "Apache License" in (small.folder / "lib/mathjax/LICENSE").read_text("utf-8")
+
+
+def test_a_second_build_gives_the_same_bytes(small, tmp_path):
+    again = deck_of(lesson(), tmp_path / "elsewhere")
+    for deck in (small, again):
+        (deck.folder / "lib" / "left over").write_text("", encoding="utf-8")
+        page.write_deck(deck.folder.parent / "07_small.ipynb", deck.folder)
+    first, second = (sorted(p for p in d.folder.rglob("*") if p.is_file()) for d in (small, again))
+    assert [p.relative_to(small.folder) for p in first] == [p.relative_to(again.folder) for p in second]
+    assert small.folder / "lib/left over" not in first
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes(), one
+
+
+def test_a_picture_beside_the_notebook_is_taken_into_the_page(tmp_path):
+    (tmp_path / "dot.png").write_bytes(base64.b64decode(figure()["data"]["image/png"]))
+    deck = deck_of([text("# One\n\n![a dot](dot.png)", "slide")], tmp_path)
+    image = BeautifulSoup((deck.folder / "index.html").read_text("utf-8"), "html.parser").img
+    assert image["src"].startswith("data:image/png;base64,") and image["alt"] == "a dot"
+
+
+# The command
+
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    """A course of one small lesson, on a machine without a browser."""
+    write(lesson(), tmp_path / "notebooks")
+    monkeypatch.setattr(slides, "ROOT", tmp_path)
+    monkeypatch.setattr(browser, "find_browser", lambda: None)
+    return tmp_path
+
+
+def test_command_builds_and_says_the_minutes_and_that_there_is_no_pdf(course, capsys):
+    assert slides.main(["7"]) == 0
+    printed = capsys.readouterr().out
+    assert (course / "slides/07_small/index.html").is_file()
+    assert "4 slides, notes: 5 minutes" in printed
+    assert printed.splitlines()[-1].startswith("no PDF: it needs Chromium")
+
+
+def test_check_without_a_browser_says_what_to_install(course):
+    assert "install chromium" in slides.main(["--check"])
+
+
+def test_unknown_lesson_names_those_that_exist(course):
+    sentence = slides.main(["03"])
+    assert "No lesson 03" in sentence and "There is: 07_small." in sentence
+
+
+def test_missing_wheel_names_the_extra(course, monkeypatch):
+    def missing(name):
+        raise page.importlib.metadata.PackageNotFoundError(name)
+    monkeypatch.setattr(page.importlib.metadata, "distribution", missing)
+    sentence = slides.main(["07"])
+    assert "sphinx-revealjs is not installed" in sentence and "pip install -e .[slides]" in sentence
+
+
+def test_notebook_without_slides_is_told_how_to_mark_them(course):
+    write([text("# One")], course / "notebooks", "08_bare")
+    sentence = slides.main(["08"])
+    assert "08_bare.ipynb has no cell marked as a slide" in sentence and "slide_type" in sentence
+
+
+# The check, in Chromium
+
+@pytest.fixture(scope="module")
+def chromium():
+    path = browser.find_browser()
+    if path is None:
+        reason = "no Chromium or Chrome on this machine: install chromium"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    with browser.launched(path) as running:
+        yield running
+
+
+@pytest.mark.browser
+def test_clean_deck_has_no_findings(chromium, small, tmp_path):
+    report = browser.check(chromium, small.folder, tmp_path)
+    assert report.findings == []
+    assert (report.slides, report.steps, report.formulas) == (4, 6, 2)
+    assert [picture.name for picture in sorted(tmp_path.iterdir())] == [
+        "001-slide-01.png", "002-slide-02.png", "003-slide-02.png",
+        "004-slide-02.png", "005-slide-03.png", "006-slide-04.png"]
+
+
+@pytest.mark.browser
+def test_pdf_has_one_page_a_slide(chromium, small, tmp_path):
+    browser.print_pdf(chromium, small.folder, tmp_path / "deck.pdf")
+    pdf = (tmp_path / "deck.pdf").read_bytes()
+    assert len(re.findall(rb"/Type /Page\b", pdf)) == 4
+    assert set(re.findall(rb"/MediaBox \[0 0 (\S+) (\S+)\]", pdf)) == {(b"960", b"540")}
+
+
+def lines(count):
+    return "\n\n".join(f"Line {number}." for number in range(count))
+
+
+# One slide each, in one deck: the cells after the slide's title, and what is to be found there.
+FAULTS = {
+    "too tall": (
+        [text(lines(14))],
+        ['too long by \\d+ px, and the page ends at "Line 11."']),
+    "too tall once a fragment is shown": (
+        [text(lines(11)), text("Late.\n\n" + lines(3), "fragment")],
+        ['too long by \\d+ px, and the page ends at "Late."']),
+    "too tall without text": (
+        [html("<div style='height: 600px; border: 1px solid'></div>")],
+        ["too long by \\d+ px, and the page ends at <div>"]),
+    "code too wide": (
+        [code("short = 1\nlong = '" + 90 * "a" + "'")],
+        ["line \"long = 'a+…\" is outside at the right by \\d+ px"]),
+    "output too wide": (
+        [code("f()", new_output("stream", text="short\n" + 99 * "b" + "\n"))],
+        ['line "b+…" is outside at the right by \\d+ px']),
+    "text too small": (
+        [html("<p style='font-size: 17px'>small print</p>")],
+        ['"small print" is 17.0 px high, under 18 px']),
+    "text of a drawing too small": (
+        [html("<svg width='200' height='100' viewBox='0 0 100 50'>"
+                                "<text y='20' font-size='8'>axis</text></svg>")],
+        ['"axis" is 16.0 px high, under 18 px']),
+    "content that scrolls": (
+        [html("<div style='height: 60px; overflow: auto'>" + 9 * "<p>x</p>" + "</div>")],
+        ["<div> hides a part of its content, or scrolls"]),
+    "external picture": (
+        [text("![seen](https://example.invalid/seen.png)")],
+        ["picture not loaded: https://example.invalid/seen.png",
+         "asks the network for https://example.invalid/seen.png"]),
+    "external script": (
+        [html("<script src='https://example.invalid/a.js'></script>")],
+        ["asks the network for https://example.invalid/a.js"]),
+    "missing alternative text": (
+        [code("show()", figure(alt=""))],
+        ["picture without alternative text"]),
+    "error of a script": (
+        [html("<script>nowhere.to(1)</script>")],
+        ["error in a script: ReferenceError: nowhere is not defined"]),
+    "script that does not parse": (
+        [html("<script>this is no script</script>")],
+        ["error in a script: SyntaxError: .*"]),
+    "error in the console": (
+        [html("<script>console.error('a complaint')</script>")],
+        ["error in the console: a complaint"]),
+    "formula that does not parse": (
+        [text("See $\\frac{1$.")],
+        [r'formula "\\frac\{1" does not parse: Missing close brace']),
+    "unknown command in a formula": (
+        [text("See $\\nosuch x$.")],
+        [r'formula "\\nosuch x" does not parse: Undefined control sequence \\nosuch']),
+    "formula left as text": (
+        [html("<p>See $q_i$.</p>")],
+        [r'formula left as text: "See \$q_i\$\."']),
+    "note without minutes": (
+        [text("Ask the hall.", "notes")],
+        ['note without its minutes \\("3 min. ..."\\): "Ask the hall."']),
+}
+
+
+@pytest.fixture(scope="module")
+def findings(chromium, tmp_path_factory):
+    """What the check says of a deck with every fault: a list for each slide's title."""
+    cells = [text("# A deck of faults", "slide")]
+    for title, (body, _) in FAULTS.items():
+        cells += [text(f"## {title}", "subslide"), *body]
+    deck = deck_of(cells, tmp_path_factory.mktemp("faults"))
+    found = {}
+    for finding in browser.check(chromium, deck.folder).findings:
+        title, sentence = re.fullmatch(r"slide \d+ \((.*?)\): (.*)", finding, re.S).groups()
+        found.setdefault(title, []).append(sentence)
+    return found
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("title", FAULTS)
+def test_each_fault_is_found_on_its_slide(findings, title):
+    expected = FAULTS[title][1]
+    found = findings.get(title, [])
+    assert len(found) == len(expected), found
+    for sentence, pattern in zip(found, expected, strict=True):
+        assert re.fullmatch(pattern, sentence), sentence
+
+
+@pytest.mark.browser
+def test_only_the_faulty_slides_have_findings(findings):
+    assert set(findings) == set(FAULTS)
+
+
+@pytest.mark.browser
+def test_a_fault_makes_the_command_fail(chromium, tmp_path, monkeypatch, capsys):
+    write([text("# One", "slide"), code("show()", figure(alt=""))], tmp_path / "notebooks")
+    monkeypatch.setattr(slides, "ROOT", tmp_path)
+    deck = page.write_deck(tmp_path / "notebooks/07_small.ipynb", tmp_path / "slides/07_small")
+    options = slides.parsed(["07", "--check"])
+    assert slides.finish(browser, chromium, deck, options)
+    assert "07: 1 slides, 1 steps, 0 formulas, 1 findings:" in capsys.readouterr().out
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("notebook", LESSONS, ids=lambda notebook: notebook.stem)
+def test_lesson_is_clean(chromium, tmp_path, notebook):
+    deck = page.write_deck(notebook, tmp_path / notebook.stem)
+    findings = browser.check(chromium, deck.folder).findings
+    assert not findings, "\n".join(["", *findings])
+    assert deck.minutes > 0

@@ -1,0 +1,43 @@
+// Typeset the formulas, then lay out the slides: reveal.js measures what it shows.
+// Loaded before MathJax.js, which reads this configuration.
+window.MathJax = {
+  config: ["TeX-AMS-MML_HTMLorMML-full.js"],
+  messageStyle: "none",
+  showMathMenu: false,
+  // The page marks its formulas itself; nothing searches the text for dollar signs.
+  extensions: [],
+  jax: ["input/TeX", "output/HTML-CSS"],
+  "HTML-CSS": {
+    availableFonts: [],
+    webFont: "STIX-Web",
+    imageFont: null,
+    EqnChunk: 1000,
+    // MathJax's own placeholder font is a request that browsers now refuse, with an error.
+    styles: {"@font-face": {"font-family": "MathJax_Blank", src: "local('MathJax_Blank')"}},
+  },
+  // A formula that does not parse is to be seen, by the author and by `--check`.
+  TeX: {noErrors: {disabled: true}, noUndefined: {disabled: true}},
+  // Both would draw each formula a second time, with fonts that are not here.
+  "fast-preview": {disabled: true},
+  AssistiveMML: {disabled: true},
+  AuthorInit() {
+    MathJax.Hub.Register.StartupHook("End", startDeck);
+  },
+};
+
+function startDeck() {
+  Reveal.initialize({
+    width: 1280,
+    height: 720,
+    margin: 0,
+    maxScale: 4,
+    center: false,
+    hash: true,
+    navigationMode: "linear",      // the arrow keys and a presenter's clicker never skip a slide
+    transition: "none",
+    controlsTutorial: false,
+    pdfSeparateFragments: false,
+    defaultTiming: 0,              // each slide brings its own; this turns the speaker's pacing on
+    plugins: [RevealNotes],
+  }).then(() => document.documentElement.setAttribute("data-deck", "ready"));
+}

@@ -1,0 +1,265 @@
+"""From a notebook to a folder that opens without a network: index.html and its lib/.
+
+Nothing is executed: the deck shows the outputs stored in the notebook.
+"""
+
+import base64
+import html
+import importlib.metadata
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from jinja2 import pass_context
+from nbconvert.exporters import HTMLExporter
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from traitlets.config import Config
+
+HERE = Path(__file__).resolve().parent
+
+# Wheel, folder inside it, where that goes in lib/, and the files or folders taken from it.
+# MathJax is 11 MB with its languages, menus and voices; the deck loads from these 2.5 MB.
+PARTS = (
+    ("sphinx-revealjs", "sphinx_revealjs/_static/revealjs", "reveal", {
+        "LICENSE": "LICENSE",
+        "dist/reveal.js": "reveal.js",
+        "dist/reveal.css": "reveal.css",
+        "plugin/notes/notes.js": "notes.js",
+    }),
+    ("jupyter-server-mathjax", "jupyter_server_mathjax/static", "mathjax", {
+        name: name for name in (
+            "LICENSE",
+            "MathJax.js",
+            "config/TeX-AMS-MML_HTMLorMML-full.js",
+            "extensions/TeX",
+            "fonts/HTML-CSS",
+            "jax/element",
+            "jax/output/HTML-CSS",
+        )
+    }),
+)
+
+
+class DeckError(Exception):
+    """A sentence for the user: what is wrong and what to do."""
+
+
+@dataclass
+class Deck:
+    """What was built. `minutes` is the sum of the notes' minutes."""
+
+    folder: Path
+    slides: int
+    minutes: int
+
+
+@dataclass
+class Slide:
+    """One page of the deck: its visible cells, then what the speaker reads."""
+
+    cells: list
+    notes: list
+    opens_column: bool
+
+    @property
+    def minutes(self):
+        return sum(minutes_of(note) or 0 for note in self.notes)
+
+
+def minutes_of(note):
+    """The minutes that a speaker note begins with ("3 min. ..."), or None."""
+    found = re.match(r"\s*(\d+) min\b", note.source)
+    return int(found[1]) if found else None
+
+
+def write_deck(notebook, folder):
+    """Build the deck of `notebook` (a path) in `folder`, replacing an earlier build."""
+    nb = nbformat.read(notebook, as_version=4)
+    slides = slides_of(nb.cells)
+    if not slides:
+        raise DeckError(f"{notebook.name} has no cell marked as a slide: set "
+                        'metadata.slideshow.slide_type to "slide" where each slide begins.')
+    title = title_of(slides) or notebook.stem
+    nb.cells = arranged(slides, title)
+    text = exported(nb, title, notebook.parent)
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder / "lib", ignore_errors=True)
+    copy_parts(folder / "lib")
+    (folder / "index.html").write_text(text, encoding="utf-8", newline="\n")
+    return Deck(folder, len(slides), sum(slide.minutes for slide in slides))
+
+
+# Cells to slides
+
+def slide_type(cell):
+    return cell.metadata.get("slideshow", {}).get("slide_type", "-")
+
+
+def slides_of(cells):
+    """The slides, in order. What stands before the first marked slide is left out."""
+    slides = []
+    for cell in cells:
+        kind = slide_type(cell)
+        if kind in ("slide", "subslide"):
+            slides.append(Slide([], [], opens_column=kind == "slide" or not slides))
+        if not slides or kind == "skip":
+            continue
+        (slides[-1].notes if kind == "notes" else slides[-1].cells).append(cell)
+    return slides
+
+
+def title_of(slides):
+    """The first `# heading` of the deck, as plain text."""
+    for slide in slides:
+        for cell in slide.cells:
+            found = cell.cell_type == "markdown" and re.search(r"^# +(.+?) *#*$", cell.source, re.M)
+            if found:
+                return re.sub(r"[*`_$]", "", found[1])
+    return None
+
+
+def arranged(slides, title):
+    """The cells in the order of the page, each with the markup around it in metadata.deck.
+
+    A slide is <section>, inside the <section> of its column:
+    content with fragments, then the footer, then the speaker's notes.
+    """
+    cells = []
+    total = sum(slide.minutes for slide in slides)
+    elapsed = 0
+    for number, slide in enumerate(slides, start=1):
+        last_of_column = number == len(slides) or slides[number].opens_column
+        opening = ("<section>\n" if slide.opens_column else "") + (
+            f'<section data-number="{number}" data-timing="{60 * slide.minutes}">\n'
+            '<div class="content">')
+        clock = f"{elapsed} of {total} min" if total else ""
+        footer = (f'</div>\n<footer><span>{html.escape(title)}</span><span>{clock}</span>'
+                  f"<span>{number} / {len(slides)}</span></footer>")
+        closing = "</section>" + ("\n</section>" if last_of_column else "")
+        wrap_fragments(slide.cells)
+        for note in slide.notes:
+            minutes = minutes_of(note)
+            mark(note, f'<aside class="notes" data-minutes="{"" if minutes is None else minutes}">',
+                 "</aside>", role="notes")
+        page = slide.cells + slide.notes
+        page[0].metadata.deck.before = opening + page[0].metadata.deck.before
+        slide.cells[-1].metadata.deck.after += footer
+        page[-1].metadata.deck.after += closing
+        cells += page
+        elapsed += slide.minutes
+    return cells
+
+
+def wrap_fragments(cells):
+    """A fragment reaches from its mark to the next fragment or the slide's end."""
+    inside = False
+    for cell in cells:
+        mark(cell, "", "")
+        if slide_type(cell) == "fragment":
+            cell.metadata.deck.before = ("</div>\n" if inside else "") + '<div class="fragment">'
+            inside = True
+    if inside:
+        cells[-1].metadata.deck.after = "</div>"
+
+
+def mark(cell, before, after, role="content"):
+    cell.metadata["deck"] = nbformat.from_dict({"before": before, "after": after, "role": role})
+
+
+# Slides to HTML
+
+class Renderer(IPythonRenderer):
+    """Markdown whose formulas are MathJax's own elements.
+
+    MathJax then typesets what Markdown recognised as a formula and never guesses at a
+    dollar sign in the prose.
+    """
+
+    def inline_math(self, body):
+        return f'<script type="math/tex">{body}</script>'
+
+    def block_math(self, body):
+        return f'<script type="math/tex; mode=display">{body}</script>'
+
+    def latex_environment(self, name, body):
+        return self.block_math(f"\\begin{{{name}}}{body}\\end{{{name}}}")
+
+
+class Exporter(HTMLExporter):
+    """nbconvert's HTML with this folder's template."""
+
+    @pass_context
+    def markdown2html(self, context, source):
+        return rendered(Renderer, context, source)
+
+    @pass_context
+    def notes2html(self, context, source):
+        # Formulas stay as text: the speaker's window has no MathJax.
+        return rendered(IPythonRenderer, context, source)
+
+    def default_filters(self):
+        yield from super().default_filters()
+        yield "notes2html", self.notes2html
+        yield "alt_text", alt_text
+        yield "one_line", lambda data: data.replace("\n", "")
+        yield "text_base64", lambda text: base64.b64encode(text.encode("utf-8")).decode("ascii")
+
+
+def rendered(renderer, context, source):
+    return MarkdownWithMath(renderer=renderer(
+        escape=False,
+        exclude_anchor_links=True,
+        embed_images=True,
+        path=context["resources"]["metadata"]["path"],
+        attachments=context["cell"].get("attachments", {}),
+    )).render(source)
+
+
+def alt_text(output, mimetype):
+    return html.escape(output.metadata.get(mimetype, {}).get("alt", ""))
+
+
+def exported(nb, title, folder):
+    """The page of an arranged notebook whose pictures lie in `folder`, as text."""
+    # No widgets and no scripts: they need a kernel, and each has a still output beside it.
+    shown = ["text/html", "text/markdown", "image/svg+xml", "text/latex",
+             "image/png", "image/jpeg", "text/plain"]
+    exporter = Exporter(
+        template_name=HERE.name,
+        extra_template_basedirs=[str(HERE.parent)],
+        config=Config({"NbConvertBase": {"display_data_priority": shown}}),
+    )
+    text, _ = exporter.from_notebook_node(
+        nb, resources={"deck": {"title": title}, "metadata": {"path": str(folder)}})
+    return text
+
+
+# The scripts beside the page
+
+def copy_parts(lib):
+    for wheel, inside, name, files in PARTS:
+        source = wheel_folder(wheel, inside)
+        for file, target in files.items():
+            copy(source / file, lib / name / target)
+    for name in ("deck.css", "deck.js"):
+        copy(HERE / name, lib / name)
+
+
+def wheel_folder(wheel, inside):
+    """A folder of an installed wheel, found without importing the package."""
+    try:
+        distribution = importlib.metadata.distribution(wheel)
+    except importlib.metadata.PackageNotFoundError:
+        raise DeckError(f"{wheel} is not installed. `python3 course.py slides` installs it, and "
+                        "so does `pip install -e .[slides]`.") from None
+    return Path(distribution.locate_file(inside))
+
+
+def copy(source, target):
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target)
+    else:
+        shutil.copyfile(source, target)

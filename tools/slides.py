@@ -1,0 +1,93 @@
+"""Build the offline deck of lessons: slides/01_lookup_to_attention/index.html and a PDF.
+
+python tools/slides.py [NN ...] [--check] [--pictures DIR]
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main(arguments=None):
+    """Returns the exit status, or a sentence that says why nothing could be built."""
+    options = parsed(arguments)
+    try:
+        from deck import browser, page
+    except ModuleNotFoundError as error:
+        return (f"{error.name} is not installed. `python3 course.py slides` installs it, and so "
+                "does `pip install -e .[slides]`.")
+    path = browser.find_browser()
+    if options.check and not path:
+        return "--check needs Chromium or Chrome, and neither was found: install chromium."
+    try:
+        lessons = find_lessons(ROOT / "notebooks", options.lessons)
+        decks = [build(page, lesson) for lesson in lessons]
+    except (LessonError, page.DeckError) as error:
+        return str(error)
+    except OSError as error:
+        return f"The deck could not be written: {error}"
+    if not path:
+        print("no PDF: it needs Chromium or Chrome, and neither was found; install chromium")
+        return 0
+    with browser.launched(path) as chromium:
+        findings = [finish(browser, chromium, deck, options) for deck in decks]
+    return 1 if any(findings) else 0
+
+
+class LessonError(Exception):
+    """A sentence for the user."""
+
+
+def parsed(arguments):
+    parser = argparse.ArgumentParser(prog="course.py slides", description="Build offline decks.")
+    parser.add_argument("lessons", nargs="*", metavar="NN", help="lesson numbers; all when none is given")
+    parser.add_argument("--check", action="store_true", help="step through every slide in Chromium")
+    parser.add_argument("--pictures", type=Path, metavar="DIR",
+                        help="check, and save a PNG of every state in DIR")
+    options = parser.parse_args(arguments)
+    options.check = options.check or options.pictures is not None
+    return options
+
+
+def find_lessons(folder, numbers):
+    """The paths of the lessons with these numbers ("01" or "1"), or of all."""
+    lessons = {path.name[:2]: path for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))}
+    wanted = [number.zfill(2) for number in numbers] or list(lessons)
+    missing = [number for number in wanted if number not in lessons]
+    if missing or not wanted:
+        there = ", ".join(path.stem for path in lessons.values()) or "none"
+        raise LessonError(f"No lesson {' or '.join(missing) or 'at all'} in {folder}. There is: {there}.")
+    return [lessons[number] for number in wanted]
+
+
+def build(page, lesson):
+    deck = page.write_deck(lesson, ROOT / "slides" / lesson.stem)
+    print(f"{deck.folder / 'index.html'}: {deck.slides} slides, notes: {deck.minutes} minutes")
+    return deck
+
+
+def finish(browser, chromium, deck, options):
+    """Print the PDF and, if asked, check the deck. Returns the findings."""
+    name = deck.folder.name
+    pdf = deck.folder / f"{name}.pdf"
+    try:
+        browser.print_pdf(chromium, deck.folder, pdf)
+        print(pdf)
+    except browser.NotOpened as error:
+        print(f"no PDF: {error}; --check says more")
+    if not options.check:
+        return []
+    report = browser.check(chromium, deck.folder, options.pictures and options.pictures / name)
+    summary = f"{name[:2]}: {report.slides} slides, {report.steps} steps, {report.formulas} formulas"
+    if report.findings:
+        print("\n  ".join([f"{summary}, {len(report.findings)} findings:", *report.findings]))
+    else:
+        print(f"{summary}, nothing outside {browser.WIDTH}x{browser.HEIGHT}")
+    return report.findings
+
+
+if __name__ == "__main__":
+    sys.stdout.reconfigure(errors="replace")    # a Windows console may not know the lesson's words
+    sys.exit(main())
