@@ -50,6 +50,7 @@ def pytest_collection_modifyitems(items):
         cell = getattr(item, "cell", None)
         if cell is None:
             continue
+        item.output_timeout = 120  # nbval's own five seconds are short on a busy machine
         tags = cell.metadata.get("tags", [])
         if "measured" in tags:
             item.options["check"] = False

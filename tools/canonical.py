@@ -34,7 +34,7 @@ def canonical(notebook):
         if cell.cell_type == "code":
             count += 1
             cell.execution_count = count
-            cell.outputs = [_output(output, count) for output in _merged(cell.get("outputs", []))]
+            cell.outputs = [_output(output, count) for output in merged(cell.get("outputs", []))]
     nbformat.validate(notebook)
     return notebook
 
@@ -75,7 +75,7 @@ def _hash(cell, copy):
     return hashlib.sha256(f"{cell.cell_type}\n{cell.source}\n{copy}".encode()).hexdigest()[:8]
 
 
-def _merged(outputs):
+def merged(outputs):
     """Join neighbouring pieces of one stream, which the kernel cuts where it likes."""
     merged = []
     for output in outputs:

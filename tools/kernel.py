@@ -39,6 +39,9 @@ def running(notebook, folder, env=None):
         timeout=CELL_SECONDS,
         startup_timeout=START_SECONDS,
         record_timing=False,
+        # By default what a busy machine says late is dropped without a word.
+        iopub_timeout=CELL_SECONDS,
+        raise_on_iopub_timeout=True,
         # Its warnings are about the connection, which stays on this machine.
         extra_arguments=["--log-level=ERROR"],
     )
