@@ -5,7 +5,7 @@ from math import ceil
 import numpy as np
 from matplotlib.figure import Figure
 
-from attnlib.plots._inputs import columns, to_weights, to_words, weight_text
+from attnlib.plots._inputs import to_weights, to_words, weight_text
 from attnlib.plots.style import (
     DPI,
     FAINT,
@@ -16,17 +16,19 @@ from attnlib.plots.style import (
     WIDTH,
     finish,
     text_colour,
+    text_width,
     use_style,
 )
 
 __all__ = ["attention_heatmap"]
 
 LARGEST_WITH_NUMBERS = 8     # keys and queries
-COLUMNS_WITH_NUMBERS = 16    # keys of all panels together; beyond, numbers touch each other
 
 _EM = TEXT * PIXELS_PER_POINT           # pixels of one Chinese character
 _LINE = 1.2 * _EM                       # pixels from one line of text to the next
 _TALLEST_CELL = 60                      # pixels
+_COLOUR_BAR = 110                       # pixels that it takes at the right
+_FLATTEST = 0.6                         # height of a cell, as a part of its width
 
 
 @use_style()
@@ -45,8 +47,8 @@ def attention_heatmap(weights, queries, keys, *, title=None):
     Returns
     -------
     matplotlib.figure.Figure
-        With the weights as numbers in the cells where there are at most 8 queries and 8 keys (and
-        16 columns over all panels); with a colour bar where there is no room for numbers.
+        With the weights as numbers in the cells where there are at most 8 queries and 8 keys, and
+        so few panels that the numbers fit: two of eight keys. Otherwise with a colour bar.
 
     Raises
     ------
@@ -56,34 +58,32 @@ def attention_heatmap(weights, queries, keys, *, title=None):
     Examples
     --------
     >>> attention_heatmap([[0.9, 0.1], [0.3, 0.7]], "你我", "我你", title="Who looks at whom?")
-    <Figure size 1000x223 with 1 Axes>
+    <Figure size 1000x233 with 1 Axes>
     """
     queries, keys = to_words(queries, "queries"), to_words(keys, "keys")
     panels = _panels(weights, (len(queries), len(keys)))
+    beside = _pixels(queries) + 60 + 30 * (len(panels) - 1)   # words, "query", between panels
+    around = 50 + 40 * (title is not None) + 30 * isinstance(weights, dict)   # "key", titles
+    cell, upright = _cells(len(panels), len(queries), keys, beside, around)
     numbers = (
-        max(len(queries), len(keys)) <= LARGEST_WITH_NUMBERS
-        and len(panels) * len(keys) <= COLUMNS_WITH_NUMBERS
+        max(len(queries), len(keys)) <= LARGEST_WITH_NUMBERS and cell[0] > text_width("0.00") + 2
     )
-    beside = _pixels(queries) + (60 if numbers else 170)      # "query", words, colour bar
-    cell_width = (WIDTH * DPI - beside) / len(panels) / len(keys)
-    upright = _pixels(keys) > cell_width
-    around = 80 + (_pixels(keys) if upright else _LINE)       # titles, words, "key"
-    around += _LINE * (len(panels) > 1)
-    cell_height = min(cell_width, _TALLEST_CELL, (HEIGHT * DPI - around) / len(queries))
-    height = round(around + cell_height * len(queries))
+    if not numbers:
+        cell, upright = _cells(len(panels), len(queries), keys, beside + _COLOUR_BAR, around)
+    height = around + (_pixels(keys) if upright else _LINE) + cell[1] * len(queries)
 
-    fig = Figure(figsize=(WIDTH, height / DPI), layout="compressed")
+    fig = Figure(figsize=(WIDTH, round(height) / DPI), layout="compressed")
     axes = fig.subplots(1, len(panels), squeeze=False)[0]
     for ax, (name, panel) in zip(axes, panels.items(), strict=True):
         image = ax.imshow(
             panel, cmap=WEIGHT_MAP, vmin=0, vmax=1, interpolation="nearest",
-            aspect=np.clip(cell_height / cell_width, 0.6, 1.0),
+            aspect=cell[1] / cell[0],
         )
         ax.set_title(name)
         ax.set_xlabel("key")
         ax.tick_params(length=0)
-        _write_words(ax.set_xticks, keys, _LINE if upright else 0, cell_width)
-        _write_words(ax.set_yticks, queries if ax is axes[0] else [], _LINE, cell_height)
+        _write_words(ax.set_xticks, keys, _LINE if upright else 0, cell[0])
+        _write_words(ax.set_yticks, queries if ax is axes[0] else [], _LINE, cell[1])
         ax.tick_params(axis="x", rotation=90 if upright else 0)
         _separate_cells(ax, panel.shape)
     axes[0].set_ylabel("query")
@@ -110,9 +110,21 @@ def _panels(weights, shape):
     }
 
 
+def _cells(panels, rows, keys, beside, around):
+    """Width and height of a cell in pixels, and whether the keys must stand upright to fit it."""
+    widest = (WIDTH * DPI - beside) / panels / len(keys)
+
+    def size(words):
+        high = min(widest, _TALLEST_CELL, (HEIGHT * DPI - around - words) / rows)
+        return min(widest, high / _FLATTEST), high
+
+    level, upright = size(_LINE), size(_pixels(keys))
+    return (level, False) if _pixels(keys) <= level[0] else (upright, True)
+
+
 def _pixels(words):
     """How wide the widest word is, with a little air."""
-    return max(map(columns, words)) * 0.5 * _EM + 8
+    return max(map(text_width, words)) + 8
 
 
 def _write_words(set_ticks, words, needed, cell):

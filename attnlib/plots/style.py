@@ -18,8 +18,10 @@ from pathlib import Path
 
 import matplotlib.style
 import numpy as np
-from matplotlib import font_manager
+from matplotlib import cbook, font_manager
+from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.colors import ListedColormap
+from matplotlib.font_manager import FontProperties
 
 __all__ = ["use_style"]
 
@@ -34,6 +36,7 @@ MARKERS = ("o", "s", "^", "D", "v")
 DASHES = ("-", "--", ":", "-.")
 
 FAMILY = "Attn Sans SC"
+FAMILIES = [FAMILY, "DejaVu Sans"]      # the second has rarer signs, such as subscripts
 font_manager.fontManager.addfont(
     str(Path(__file__).parent / "fonts" / "AttnSansSC-Regular.ttf")
 )
@@ -47,7 +50,7 @@ STYLE = {
     "figure.constrained_layout.h_pad": 0.1,
     "savefig.dpi": DPI,
     "savefig.facecolor": "white",
-    "font.family": [FAMILY, "DejaVu Sans"],   # the second has rarer signs, such as subscripts
+    "font.family": FAMILIES,
     "font.size": TEXT,
     "mathtext.fontset": "dejavuserif",        # as large as the text, as upright as a formula
     "text.color": INK,
@@ -98,6 +101,13 @@ def finish(fig):
         before = places
     fig.set_layout_engine("none")
     return fig
+
+
+def text_width(text):
+    """How wide a text of the ordinary size is drawn, in pixels."""
+    font = FontProperties(family=FAMILIES, size=TEXT, math_fontfamily=STYLE["mathtext.fontset"])
+    renderer = RendererAgg(1, 1, DPI)
+    return renderer.get_text_width_height_descent(text, font, cbook.is_math_text(text))[0]
 
 
 def oklab_to_rgb(lab):

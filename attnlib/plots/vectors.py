@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from attnlib.plots._inputs import columns, to_array, to_words
+from attnlib.plots._inputs import to_array, to_words
 from attnlib.plots.style import (
     DPI,
     FAINT,
@@ -14,6 +14,7 @@ from attnlib.plots.style import (
     TEXT,
     WIDTH,
     finish,
+    text_width,
     use_style,
 )
 
@@ -84,12 +85,12 @@ def plane(
     for label, tip in tips.items():
         ax.annotate(
             "", tip, (0, 0),
-            arrowprops={"arrowstyle": "-|>,head_width=0.4,head_length=0.8", "color": colours[label],
+            arrowprops={"arrowstyle": "-|>,head_width=0.3,head_length=0.6", "color": colours[label],
                         "linewidth": 2.5, "shrinkA": 0, "shrinkB": 0},
         )
     ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
     words = [*labels, *tips]
-    _frame(ax, np.vstack([points, *tips.values(), [0, 0]]), max(map(_width, words)))
+    _frame(ax, np.vstack([points, *tips.values(), [0, 0]]), max(map(text_width, words)))
     finish(fig)
     _equal_units(ax)
     # a point's label stands away from the other points, an arrow's label beyond its tip
@@ -112,11 +113,6 @@ def _at_most_colours(tips):
         raise ValueError(
             f"arrows has {len(tips)} entries, but only {len(PALETTE) - 1} can be told apart."
         )
-
-
-def _width(label):
-    """Pixels, roughly."""
-    return columns(label) * 0.5 * _EM
 
 
 def _frame(ax, shown, widest):
@@ -177,7 +173,7 @@ def _write_labels(ax, named, occupied):
     taken = np.vstack([to_pixels(occupied), *(to_pixels(place) + _RING for _, place, *_ in named)])
     for label, place, colour, behind in named:
         at = to_pixels(place)
-        size = np.array([_width(label), _EM])
+        size = np.array([text_width(label), _EM])
         middle = _free_side(at, size, taken, at - to_pixels(behind))
         taken = np.vstack([taken, _inside(middle, size)])
         offset = (middle - at) / PIXELS_PER_POINT

@@ -1,5 +1,6 @@
 """What all tests of figures share: warnings are errors, nothing global changes, some figures."""
 
+import itertools
 import warnings
 
 import matplotlib
@@ -52,6 +53,24 @@ def texts():
                 if text.get_visible() and text.get_text().strip() and text not in out_of_view]
 
     return shown
+
+
+@pytest.fixture(scope="session")
+def assert_readable(texts):
+    """`assert_readable(fig)`: no text is clipped, none lies on another."""
+    def check(fig):
+        fig.draw_without_rendering()
+        boxes = [(text.get_text(), text.get_window_extent()) for text in texts(fig)]
+        for text, box in boxes:
+            assert 0 <= box.x0 and box.x1 <= fig.bbox.width, text
+            assert 0 <= box.y0 and box.y1 <= fig.bbox.height, text
+        for (text, box), (other, other_box) in itertools.combinations(boxes, 2):
+            wide = min(box.x1, other_box.x1) - max(box.x0, other_box.x0)
+            high = min(box.y1, other_box.y1) - max(box.y0, other_box.y0)
+            # a box includes air above and below the letters; a few pixels of it may be shared
+            assert wide <= 0 or high <= 5, (text, other)
+
+    return check
 
 
 def _two_maps(weights):

@@ -54,10 +54,29 @@ def test_panels_share_words_and_scale(weights, words):
     assert labels(second.yaxis) == []
 
 
-def test_long_words_stand_upright(weights):
-    long = [f"transformer {n}" for n in range(8)]
-    ax = attention_heatmap(weights, long, long).axes[0]
-    assert {label.get_rotation() for label in ax.get_xticklabels()} == {90}
+@pytest.mark.parametrize("word, rotation", [("wide", 0), ("transformer", 90)])
+def test_long_words_stand_upright(weights, assert_readable, word, rotation):
+    fig = attention_heatmap(weights, [word] * 8, [word] * 8)
+    assert {label.get_rotation() for label in fig.axes[0].get_xticklabels()} == {rotation}
+    assert_readable(fig)
+
+
+@pytest.mark.parametrize("rows, columns, panels, word", [
+    (1, 6, 1, "mmmmmm"), (8, 8, 2, "mmmmmmmmmmmm"), (12, 5, 3, "苹果"), (30, 40, 1, "word"),
+])
+def test_any_size_and_any_words_stay_readable(assert_readable, rows, columns, panels, word):
+    weights = np.full((rows, columns), 1 / columns)
+    fig = attention_heatmap(
+        {n: weights for n in range(panels)}, [word] * rows, [word] * columns, title="A question?"
+    )
+    assert fig.bbox.height <= 500
+    assert_readable(fig)
+
+
+def test_three_maps_of_eight_keys_leave_no_room_for_numbers(weights, words):
+    fig = attention_heatmap({n: weights for n in range(3)}, words, words)
+    assert not any(ax.texts for ax in fig.axes)
+    assert len(fig.axes) == 4                              # the colour bar
 
 
 def test_torch_tensors_are_accepted():
