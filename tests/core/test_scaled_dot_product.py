@@ -72,6 +72,18 @@ shapes = st.tuples(
 )
 
 
+def test_an_additive_mask_and_causal_hold_together(lib):
+    q, k, v, bias = draw(11, (2, 4, 3), (2, 6, 3), (2, 6, 2), (4, 6))
+    bias[2, 1] = -np.inf
+    hidden = np.where(causal_mask(4, 6), bias, -np.inf)
+    expected = attention(q, k, v, hidden)
+    tensors, bias = [lib.array(x) for x in (q, k, v)], lib.array(bias)
+    explicit, weights = attention(*tensors, bias, causal=True, return_weights=True)
+    np.testing.assert_allclose(lib.numpy(explicit), expected, **OUT)
+    np.testing.assert_allclose(lib.numpy(attention(*tensors, bias, causal=True)), expected, **OUT)
+    assert (lib.numpy(weights)[:, hidden == -np.inf] == 0).all()
+
+
 @given(shapes, st.booleans(), st.booleans())
 def test_both_speeds_and_both_libraries_give_what_a_loop_gives(shape, causal, masked):
     lead, n_query, n_key, d, dv, seed = shape
