@@ -192,6 +192,10 @@ def fault():
     """Why the environment has to be made, as a sentence; an empty string when it is sound."""
     if not VENV.exists():
         return f"Making {VENV} with Python {platform.python_version()}."
+    # What is made anew is emptied first, so a folder that somebody named must be ours to empty.
+    if VENV != ROOT / ".venv" and not (VENV / "pyvenv.cfg").exists() and any(VENV.iterdir()):
+        raise Stop(f"ATTN_VENV names {VENV}, which holds something other than a virtual "
+                   "environment; name a new or an empty folder.")
     if not PYTHON.exists():
         return f"{VENV} has no Python that runs; making it anew."
     if WRITING.exists():
@@ -216,11 +220,6 @@ def make_venv():
         raise Stop("This Python cannot make virtual environments: its ensurepip module is missing. "
                    "On Debian and Ubuntu: sudo apt-get install python{}.{}-venv"
                    .format(*sys.version_info[:2]))
-    # The folder is emptied first, so one that somebody named must be ours to empty.
-    if VENV != ROOT / ".venv" and VENV.exists():
-        if not (VENV / "pyvenv.cfg").exists() and any(VENV.iterdir()):
-            raise Stop(f"ATTN_VENV names {VENV}, which holds something other than a virtual "
-                       "environment; name a new or an empty folder.")
     # Not the .venv's own Python, should course.py have been started with that.
     base = getattr(sys, "_base_executable", None) or sys.executable
     made = subprocess.run([base, "-m", "venv", "--clear", str(VENV)], env=environment(),
@@ -251,8 +250,8 @@ CAUSES = {  # what pip or venv prints -> what to tell
         "pip cannot reach the package index; check the network (or the proxy) and run the same "
         "command again: it goes on where it stopped.",
     r"No matching distribution found":
-        "The package index has no build of a package for this machine (Python {python}, "
-        "{machine}); the lines above name it. Another Python from 3.11 on may have one.",
+        "pip found no build of a package that the lines above name: the index cannot be reached, "
+        "or has none for this machine (Python {python}, {machine}).",
     r"Permission denied|Read-only file system":
         "{venv} cannot be written; name another folder in ATTN_VENV.",
 }
@@ -283,7 +282,7 @@ def pip_install(*requirements):
     command = [str(PYTHON), "-m", "pip", "install", "--no-input", "--progress-bar", "off",
                "--disable-pip-version-check", *requirements]
     lines = []
-    with LOG.open("ab") as log, subprocess.Popen(
+    with LOG.open("ab", buffering=0) as log, subprocess.Popen(
             command, cwd=str(ROOT), env=environment(), stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as pip:
         try:
@@ -339,13 +338,13 @@ def set_up(extra):
         if installed(extra):  # by the run that this one waited for
             return
         reason = fault()
-        if reason:
-            say(reason)
-            make_venv()
-        done = still_there(read_json(STAMP))
+        done = set() if reason else still_there(read_json(STAMP))
         brings = covered(extra)
         needs_torch = "torch" in brings - done
         check_space(3 if needs_torch else 0.5)
+        if reason:
+            say(reason)
+            make_venv()
         if needs_torch:
             install_torch()
             done.add("torch")
@@ -626,9 +625,13 @@ def main(arguments):
     except Stop as stop:
         message = str(stop)
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        message = ("The disk is full; free some space and run the same command again." if full
-                   else f"{error.strerror}: {error.filename}")
+        message = {
+            errno.ENOSPC: "The disk is full; free some space and run the same command again.",
+            errno.EACCES: f"{error.filename} may not be written or read by you; copy the course "
+                          "to a folder of your own and run it there.",
+            errno.EROFS: f"{error.filename} is on a disk that is read-only; copy the course to a "
+                         "folder of your own and run it there.",
+        }.get(error.errno, f"Cannot go on: {error}")
     except KeyboardInterrupt:
         print("\nstopped; run the same command again to go on", file=sys.stderr)
         return 130
