@@ -48,7 +48,8 @@ def running(notebook, folder, env=None):
     # A user's own IPython start-up files could hide what a lesson forgets to import.
     with tempfile.TemporaryDirectory() as profile:
         env = {**os.environ, **ONE_THREAD, "IPYTHONDIR": profile, **(env or {})}
-        with client.setup_kernel(cwd=str(folder), env=env):
+        # nbclient leaves a kernel running whose manager it was given, unless told.
+        with client.setup_kernel(cwd=str(folder), env=env, cleanup_kc=True):
             yield client
 
 

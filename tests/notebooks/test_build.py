@@ -4,6 +4,7 @@ import json
 
 import build
 import canonical
+import kernel
 import lesson
 import nbformat
 import pytest
@@ -79,6 +80,13 @@ def test_a_bad_cell_leaves_the_file_as_it_was(folder, capsys, source, words):
     assert words in capsys.readouterr().err
     assert path.read_bytes() == before
     assert [entry.name for entry in folder.iterdir()] == [path.name]
+
+
+def test_the_kernel_ends_with_its_work(tmp_path):
+    with kernel.running(nbformat.v4.new_notebook(), tmp_path) as client:
+        manager = client.km
+        assert manager.has_kernel
+    assert not manager.has_kernel
 
 
 def test_a_cell_without_end_is_stopped(folder, capsys, monkeypatch):
