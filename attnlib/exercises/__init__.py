@@ -39,17 +39,17 @@ def check(exercise, answer):
     Examples
     --------
     >>> check("outvoted", 3)
-    Not yet: With 3 copies the single key still holds 0.71 of the weight. You compared scores; the \
+    Not yet. With 3 copies the single key still holds 0.71 of the weight. You compared scores; the \
 softmax compares exponentials, and exp(2) is 7.39.
     >>> check("outvoted", ...)
-    Not answered yet: put your answer in place of the three dots and run the cell again.
+    Not answered yet. Put your answer in place of the three dots and run the cell again.
     """
     if exercise not in _JUDGES:
         near = get_close_matches(str(exercise), _JUDGES, n=3, cutoff=0.4) or sorted(_JUDGES)
         raise KeyError(f"no exercise {exercise!r}; near names: {', '.join(near)}")
     if answer is ... or answer is None:
-        return Verdict(None, "put your answer in place of the three dots and run the cell again.")
+        return Verdict(None, "Put your answer in place of the three dots and run the cell again.")
     try:
         return _JUDGES[exercise](answer)
     except NotImplementedError:
-        return Verdict(None, "replace the line that raises NotImplementedError and run the cell again.")
+        return Verdict(None, "Replace the line that raises NotImplementedError and run the cell again.")

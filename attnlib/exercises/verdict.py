@@ -29,7 +29,7 @@ class Verdict:
     misconception: str | None = None
 
     def __repr__(self):
-        return f"{self._word}: {self.message}"
+        return f"{self._word}. {self.message}"
 
     def _repr_html_(self):
         ink, ground = _COLOURS[self.passed]

@@ -137,7 +137,7 @@ def test_untouched_answers_are_not_answered_yet():
     for exercise in _JUDGES:
         assert check(exercise, ...).passed is None
     verdict = check("soft_lookup", stub)
-    assert verdict.passed is None and repr(verdict).startswith("Not answered yet: ")
+    assert verdict.passed is None and repr(verdict).startswith("Not answered yet. ")
 
 
 def test_an_unknown_exercise_names_its_neighbours():
