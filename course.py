@@ -141,7 +141,8 @@ def old_python(version):
     if tuple(version[:2]) >= OLDEST:
         return ""
     newer = [name for name in ("python3.13", "python3.12", "python3.11")
-             if shutil.which(name) and not subprocess.call([name, "-c", ""])]
+             if shutil.which(name)
+             and not subprocess.call([name, "-c", ""], stderr=subprocess.DEVNULL)]
     advice = f"call it as: {newer[0]} course.py" if newer else "install one from python.org"
     found = ".".join(str(part) for part in version[:3])
     return f"Python {OLDEST[0]}.{OLDEST[1]} or newer is needed, this is {found}; {advice}"
@@ -362,7 +363,7 @@ def one_at_a_time():
     """Hold the lock of the set-up. The system frees it when the process ends, however it ends."""
     try:
         VENV.parent.mkdir(parents=True, exist_ok=True)
-        handle = VENV.with_name(VENV.name + ".lock").open("a")
+        handle = VENV.with_name(VENV.name + ".lock").open("ab")
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise
@@ -425,13 +426,14 @@ def status_of(process):
     """Wait for a process to end and give its exit status; take it along when we are stopped."""
     try:
         status = process.wait()
-    except BaseException:
-        try:
+    except KeyboardInterrupt:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(5)  # Ctrl-C reaches it too: let it close its files and say its last words
-        except subprocess.TimeoutExpired:
+        raise
+    finally:
+        if process.poll() is None:
             process.terminate()
             process.wait()
-        raise
     return status if status >= 0 else 128 - status
 
 
