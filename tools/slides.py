@@ -64,7 +64,8 @@ def find_lessons(folder, numbers):
 
 def build(page, lesson):
     deck = page.write_deck(lesson, ROOT / "slides" / lesson.stem)
-    print(f"{deck.folder / 'index.html'}: {deck.slides} slides, notes: {deck.minutes} minutes")
+    print(f"{deck.folder / 'index.html'}: {deck.slides} slides, notes: {deck.minutes} minutes; "
+          "press S for the speaker's window")
     return deck
 
 

@@ -269,8 +269,11 @@ FAULTS = {
         [text(lines(11)), text("Late.\n\n" + lines(3), "fragment")],
         ['too long by \\d+ px, and the page ends at "Late."']),
     "too tall without text": (
-        [html("<div style='height: 600px; border: 1px solid'></div>")],
-        ["too long by \\d+ px, and the page ends at <div>"]),
+        [html("<div style='height: 600px; border: 1px solid'>words at its top</div>")],
+        ["too long by \\d+ px"]),
+    "words placed below the page": (
+        [html("<p style='position: absolute; top: 690px'>low</p>")],
+        ['too long by \\d+ px, and the page ends at "low"']),
     "code too wide": (
         [code("short = 1\nlong = '" + 90 * "a" + "'")],
         ["line \"long = 'a+…\" is outside at the right by \\d+ px"]),
@@ -290,12 +293,16 @@ FAULTS = {
     "external picture": (
         [text("![seen](https://example.invalid/seen.png)")],
         ["picture not loaded: https://example.invalid/seen.png",
-         "asks the network for https://example.invalid/seen.png"]),
+         "asks for https://example.invalid/seen.png, which is not in the deck"]),
     "external script": (
         [html("<script src='https://example.invalid/a.js'></script>")],
-        ["asks the network for https://example.invalid/a.js"]),
-    "missing alternative text": (
-        [code("show()", figure(alt=""))],
+        ["asks for https://example.invalid/a.js, which is not in the deck"]),
+    "picture beside the deck": (
+        [html("<img alt='a neighbour' src='../07_small.ipynb'>")],
+        ["picture not loaded: ../07_small.ipynb",
+         "asks for file:///.*/07_small.ipynb, which is not in the deck"]),
+    "missing alternative text": (          # and seen twice, before the fragment and after it
+        [code("show()", figure(alt="")), text("More.", "fragment")],
         ["picture without alternative text"]),
     "error of a script": (
         [html("<script>nowhere.to(1)</script>")],

@@ -154,7 +154,9 @@ class Places:
         return self.of_offset(sum(len(text) + 1 for text in lines[:line]))
 
     def of_url(self, url):
-        return self.of_offset(max(self.text.find(url), self.text.find(html.escape(url))))
+        """The slide that refers to an address, in full or by the name at its end."""
+        written = (url, html.escape(url), url.rpartition("/")[2])
+        return self.of_offset(next((self.text.find(u) for u in written if u in self.text), -1))
 
 
 class Listener:
@@ -199,7 +201,8 @@ class Listener:
         return self.places.of_line(line) if in_page else self.place
 
     def findings(self):
-        blocked = [f"{self.places.of_url(url)}: asks the network for {url}" for url in self.blocked]
+        blocked = [f"{self.places.of_url(url)}: asks for {url}, which is not in the deck"
+                   for url in self.blocked]
         # The browser also complains of each blocked request; once is enough.
         errors = [f"{place}: {text}" + (f" ({url})" if "Failed to load" in text else "")
                   for place, url, text in self.errors if url not in self.blocked]
