@@ -93,8 +93,11 @@ def cell_attn(cell):
 
 
 def minutes(cell):
-    """The minutes with which a notes cell begins ("3 min. ..."), or None."""
-    found = re.match(r"(\d+) min\. ", cell.source)
+    """The minutes that a notes cell states first ("*For the lecturer, 3 min.* ..."), or None.
+
+    A reader who opens the notebook meets the notes between the paragraphs, so they say whose they are.
+    """
+    found = re.match(r"\*For the lecturer, (\d+) min\.\* ", cell.source)
     return int(found[1]) if found else None
 
 

@@ -73,7 +73,7 @@ class Sample:
         self.predict = markdown(PREDICT, "subslide")
         self.first = code(FIRST, stream("mean 3.500\n"))
         self.said = markdown(SAID, "fragment")
-        self.note = markdown("3 min. Ask before running.", "notes", ["remove-cell"])
+        self.note = markdown("*For the lecturer, 3 min.* Ask before running.", "notes", ["remove-cell"])
         self.exercise = markdown(EXERCISE, "slide")
         self.figure_cell = code(FIGURE, figure("Two points and the mean that lies between them."))
         self.sources = markdown(SOURCES)

@@ -66,13 +66,13 @@ def lesson():
         text("A badge."),
         code("%matplotlib inline", kind="skip"),
         text("# 07 · A *small* lesson\n\n| term | 术语 |\n|---|---|\n| $q_i$ | 查询 |", "slide"),
-        text("2 min. Write $q$ on the board.", "notes"),
+        text("*For the lecturer, 2 min.* Write $q$ on the board.", "notes"),
         text("## Prose and code\n\nA [paper](https://arxiv.org/abs/1409.0473) costs \\$5 or \\$6.",
              "subslide"),
         code("print(1)", new_output("stream", text="printed\n")),
         text("A first fragment.", "fragment"),
         text("It goes on."),
-        text("3 min. Ask first.", "notes"),
+        text("*For the lecturer, 3 min.* Ask first.", "notes"),
         text("A second fragment.", "fragment"),
         text("## A formula\n\n$$\\begin{aligned} a &= \\frac{1}{\\sqrt{d}} \\end{aligned}$$", "slide"),
         code("secret = 1", figure(), tags=["hide-input"]),
@@ -128,7 +128,7 @@ def test_what_the_hall_does_not_need_is_left_out(soup):
 def test_notes_and_minutes(small, soup):
     notes = soup.select("section[data-number] > aside.notes")
     assert [note["data-minutes"] for note in notes] == ["2", "3"]
-    assert notes[0].get_text(strip=True) == "2 min. Write $q$ on the board."
+    assert notes[0].get_text().strip() == "For the lecturer, 2 min. Write $q$ on the board."
     assert small.minutes == 5
     assert [s["data-timing"] for s in soup.select("section[data-number]")] == ["120", "180", "0", "0"]
 
@@ -324,7 +324,7 @@ FAULTS = {
         [r'formula left as text: "See \$q_i\$\."']),
     "note without minutes": (
         [text("Ask the hall.", "notes")],
-        ['note without its minutes \\("3 min. ..."\\): "Ask the hall."']),
+        ['note without its minutes \\("\\*For the lecturer, 3 min.\\* ..."\\): "Ask the hall."']),
 }
 
 

@@ -134,7 +134,7 @@
   }
   for (const [what, pixels] of excess) findings.add(`${what} by ${Math.round(pixels)} px`);
   for (const note of slide.querySelectorAll('aside.notes[data-minutes=""]')) {
-    findings.add(`note without its minutes ("3 min. ..."): ${quoted(note.textContent)}`);
+    findings.add(`note without its minutes ("*For the lecturer, 3 min.* ..."): ${quoted(note.textContent)}`);
   }
   return [...findings];
 }

@@ -11,6 +11,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+import lesson
 import nbformat
 from jinja2 import pass_context
 from nbconvert.exporters import HTMLExporter
@@ -65,13 +66,7 @@ class Slide:
 
     @property
     def minutes(self):
-        return sum(minutes_of(note) or 0 for note in self.notes)
-
-
-def minutes_of(note):
-    """The minutes that a speaker note begins with ("3 min. ..."), or None."""
-    found = re.match(r"\s*(\d+) min\b", note.source)
-    return int(found[1]) if found else None
+        return sum(lesson.minutes(note) or 0 for note in self.notes)
 
 
 def write_deck(notebook, folder):
@@ -140,7 +135,7 @@ def arranged(slides, title):
         closing = "</section>" + ("\n</section>" if last_of_column else "")
         wrap_fragments(slide.cells)
         for note in slide.notes:
-            minutes = minutes_of(note)
+            minutes = lesson.minutes(note)
             mark(note, f'<aside class="notes" data-minutes="{"" if minutes is None else minutes}">',
                  "</aside>", role="notes")
         page = slide.cells + slide.notes

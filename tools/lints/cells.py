@@ -122,7 +122,7 @@ def notes(lesson):
             start = re.split(r"\n|(?<=[.]) ", cell.source)[0]
             yield (
                 f"cell {cell.get('id')}: a speaker note begins with its minutes, "
-                f"such as '3 min. ', not with {start!r}"
+                f"such as '*For the lecturer, 3 min.* ', not with {start!r}"
             )
         if "remove-cell" not in tags(cell):
             yield f"cell {cell.get('id')}: a speaker note has the tag remove-cell"
