@@ -47,7 +47,7 @@ def weight_bars(labels, weights, *, title):
         raise ValueError("weights is an empty dict; it must hold at least one array.")
     height = _AROUND + _ROW * len(labels) + _TITLES * isinstance(weights, dict)
     fig = Figure(figsize=(WIDTH, height / DPI))
-    axes = fig.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
+    axes = fig.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for ax, (name, values) in zip(axes, panels.items(), strict=True):
         where = f"weights[{name!r}]" if isinstance(weights, dict) else "weights"
         _draw(ax, to_weights(values, (len(labels),), where), WIDTH * DPI / len(panels))

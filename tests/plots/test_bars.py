@@ -21,13 +21,21 @@ def test_bars_labels_and_numbers():
 
 
 def test_panels_share_the_scale_from_zero_to_one():
-    fig = weight_bars("ab", {"soft": [0.6, 0.4], "hard": [1, 0]}, title="t")
-    assert [ax.get_title() for ax in fig.axes] == ["soft", "hard"]
-    assert [widths(ax) for ax in fig.axes] == [[0.6, 0.4], [1, 0]]
+    fig = weight_bars("ab", {"soft": [0.5, 0.5], "sharp": [0.8, 0.2]}, title="t")
+    assert [ax.get_title() for ax in fig.axes] == ["soft", "sharp"]
+    assert [widths(ax) for ax in fig.axes] == [[0.5, 0.5], [0.8, 0.2]]
     for ax in fig.axes:
         assert ax.get_xlim()[0] == 0 and ax.get_xlim()[1] >= 1
-        assert ax.get_xlim() == fig.axes[0].get_xlim()
+        assert ax.get_xlim() == fig.axes[0].get_xlim() and ax.get_ylim() == fig.axes[0].get_ylim()
         assert ax.get_xticks().tolist() == [0, 0.5, 1]
+
+
+def test_the_number_of_a_full_bar_stays_in_its_panel():
+    fig = weight_bars("ab", {"hard": [1, 0], "harder": [0, 1]}, title="t")
+    fig.draw_without_rendering()
+    for ax in fig.axes:
+        for text in ax.texts:
+            assert text.get_window_extent().x1 <= ax.get_window_extent().x1
 
 
 @pytest.mark.parametrize("weights, message", [

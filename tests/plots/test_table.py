@@ -85,6 +85,19 @@ def test_every_cell_has_its_own_colour_and_ground_with_contrast(rows):
         assert (high + 0.05) / (low + 0.05) >= 4.5
 
 
+def test_what_shows_the_same_number_has_the_same_colour():
+    first, second = Cells(attention_table([[0.4951, 0.5049]], "q", "ab")._repr_html_()).rows[1][1:]
+    assert first[2] == second[2] == "0.50"
+    assert first[1]["style"] == second[1]["style"]
+
+
+def test_a_table_keeps_its_weights_when_the_array_changes(html):
+    weights = WEIGHTS.copy()
+    table = attention_table(weights, QUERIES, KEYS, title="Who looks at whom?")
+    weights[:] = 0
+    assert table._repr_html_() == html
+
+
 def test_darker_means_more(rows):
     ground = [luminance(to_rgb(re.search("background-color:(#......)", cell[1]["style"])[1]))
               for cell in sorted(rows[1][1:] + rows[2][1:], key=lambda cell: float(cell[2]))]
@@ -154,15 +167,18 @@ def test_pointer_and_arrow_keys(html):
         page.locator("td[title^='ate attends to it']").first.hover()
         assert line.text_content() == "ate attends to it: 0.38"
         assert page.eval_on_selector_all("td, th", marked) == 4 + 3 - 1      # its row and its column
-        page.mouse.move(0, 0)
+        page.add_script_tag(content=re.search("<script>(.*?)</script>", html, re.DOTALL)[1])
+        page.mouse.move(0, 0)                    # the script that ran once more forgot nothing
         assert line.text_content() == "Each row is a query, each column a key."
         assert page.eval_on_selector_all("td, th", marked) == 0
 
+        page.evaluate("document.addEventListener('keydown', (event) => window.seen = event.key)")
         page.keyboard.press("Tab")
         for key in ("ArrowDown", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowUp", "ArrowUp"):
             page.keyboard.press(key)                                         # two run into an edge
         assert page.evaluate("document.activeElement.title") == "我 attends to ，: 0"
         assert line.text_content() == "我 attends to ，: 0"
+        assert page.evaluate("window.seen") == "Tab"                         # no arrow left the table
         page.keyboard.press("Tab")                                           # on to the second table
         assert page.evaluate("document.activeElement.title") == "我 attends to 苹果: 0.74"
         assert errors == []
