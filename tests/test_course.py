@@ -37,7 +37,8 @@ NOTEBOOK = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}\n'
 FAKE = """
 import json, os, sys
 arguments = sys.argv[1:]
-with open(os.path.join(os.path.dirname(__file__), "calls"), "a", encoding="utf-8") as calls:
+root = os.path.dirname(__file__)
+with open(os.path.join(root, "calls"), "a", encoding="utf-8") as calls:
     names = ("OMP_NUM_THREADS", "PYTHONPATH", "HOME")
     calls.write(json.dumps([arguments, {name: os.environ.get(name) for name in names}]) + "\\n")
 if arguments[0] == "-c":
@@ -47,7 +48,12 @@ if arguments[:3] == ["-m", "pip", "install"]:
     if os.environ.get("FAKE_PIP_FAILS", "nothing") in arguments[-1]:
         print(os.environ["FAKE_PIP_SAYS"])
         sys.exit(1)
-    print("Collecting something")
+    if "-e" in arguments:
+        packages = os.path.join(root, ".venv/lib/python%d.%d/site-packages" % sys.version_info[:2])
+        os.makedirs(packages, exist_ok=True)
+        with open(os.path.join(packages, "_editable_impl_attnlib.pth"), "w", encoding="utf-8") as file:
+            file.write(root)
+    print("Installing collected packages: something")
     sys.exit(0)
 if os.environ.get("FAKE_WAITS"):
     import time
@@ -131,6 +137,11 @@ def course(checkout, monkeypatch):
     before = signal.getsignal(signal.SIGTERM)
     yield module
     signal.signal(signal.SIGTERM, before)
+
+
+def hears_ctrl_c():
+    """For a process to be started: a suite run in the background ignores the signal, and so would it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def remake(checkout):
@@ -290,6 +301,16 @@ def test_a_copy_that_fails_leaves_nothing_half_there(
     assert list(checkout.work.iterdir()) == []
 
 
+def test_a_lesson_appears_whole_or_not_at_all(course, checkout, monkeypatch):
+    def last_step(part, target):
+        assert Path(part).read_text(encoding="utf-8") == NOTEBOOK and not Path(target).exists()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(course.os, "replace", last_step)
+    assert course.main(["reset", "01"]) == 130
+    assert list(checkout.work.iterdir()) == []
+
+
 # The set-up
 
 
@@ -326,24 +347,28 @@ def test_an_install_that_failed_goes_on_where_it_stopped(course, checkout, monke
 
 @posix
 def test_an_install_cut_off_while_it_wrote_starts_anew(course, checkout, monkeypatch, capsys):
+    assert course.main(["slides"]) == 0
     monkeypatch.setenv("FAKE_PIP_FAILS", ".[build]")
     monkeypatch.setenv("FAKE_PIP_SAYS", "Installing collected packages: nbclient")
     assert course.main(["build"]) == 1
     monkeypatch.delenv("FAKE_PIP_FAILS")
     checkout.calls()
     capsys.readouterr()
-    assert course.main(["build"]) == 0
-    assert checkout.commands() == ["torch==2.13.0", ".[build]", "tools/build.py"]
+    assert course.main(["slides"]) == 0, "though its own packages had been installed before"
+    assert checkout.commands() == [".[slides]", "tools/slides.py"]
     assert "The last install was cut off while it wrote files" in capsys.readouterr().out
 
 
 @posix
 def test_a_changed_pyproject_installs_again_but_not_torch(course, checkout):
+    course.main(["slides"])
     course.main(["build"])
     checkout.calls()
     checkout.write("pyproject.toml", PYPROJECT + "\n")
     assert course.main(["build"]) == 0
     assert checkout.commands()[1:] == [".[build]", "tools/build.py"]
+    assert course.main(["slides"]) == 0
+    assert checkout.commands()[1:] == [".[slides]", "tools/slides.py"]
 
 
 @posix
@@ -524,14 +549,9 @@ def test_the_stamp_does_not_depend_on_the_locale(checkout):
 
 @posix
 def test_the_editable_install_is_found_whatever_the_locale(course, checkout):
-    version = "{}.{}".format(*sys.version_info[:2])
-    packages = checkout.venv / "lib" / f"python{version}" / "site-packages"
-    packages.mkdir(parents=True)
-    file = packages / "_editable_impl_attnlib.pth"
-    file.write_text(str(checkout.root), encoding="utf-8")
-    course.make_path_file_relative()
-    line = file.read_bytes().decode("ascii").strip()
-    assert (packages / line).resolve() == checkout.root
+    course.main(["slides"])
+    (file,) = checkout.venv.glob("lib/python*/site-packages/_editable_impl_attnlib.pth")
+    assert (file.parent / file.read_bytes().decode("ascii").strip()).resolve() == checkout.root
 
 
 def test_every_word_has_its_extra_in_pyproject():
@@ -598,14 +618,15 @@ def test_what_was_started_ends_with_course(course, checkout, number, status):
     process = subprocess.Popen(
         [sys.executable, str(checkout.root / "course.py"), "bench"],
         env={**os.environ, "FAKE_WAITS": "1"},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        start_new_session=True, preexec_fn=hears_ctrl_c,
     )
     child = int(process.stdout.readline().split()[1])
     if number == signal.SIGINT:
         os.killpg(process.pid, number)  # a terminal sends it to all
     else:
         process.send_signal(number)
-    process.communicate()
+    process.communicate(timeout=60)
     assert process.returncode == status
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
@@ -672,7 +693,8 @@ def test_lab_serves_the_lesson_and_ends_without_a_traceback(course, checkout, tm
     process = subprocess.Popen(
         [sys.executable, str(checkout.root / "course.py"), "lab", "2", f"--port={port}", "--no-browser"],
         env={**os.environ, "HOME": str(tmp_path)},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        start_new_session=True, preexec_fn=hears_ctrl_c,
     )
     said = ""
     while "token=" not in said:
@@ -687,7 +709,7 @@ def test_lab_serves_the_lesson_and_ends_without_a_traceback(course, checkout, tm
             body = answer.read()
     assert json.loads(body)["content"]["nbformat"] == 4
     os.killpg(process.pid, signal.SIGINT)
-    said += process.communicate()[0].decode()
+    said += process.communicate(timeout=60)[0].decode()
     assert process.returncode == 0, said
     assert "JupyterLab has ended." in said and "Traceback" not in said
 
