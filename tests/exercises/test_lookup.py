@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+import attnlib
+from attnlib import softmax as attnlib_softmax
 from attnlib.exercises import _JUDGES, check
 from attnlib.exercises.lookup import _MISCONCEPTIONS, PLANE_KEYS
 
@@ -22,32 +24,28 @@ def by_loop(query, keys, values, temperature=1.0):
     return list(out / sum(weights))
 
 
-def by_logarithms_in_float32(query, keys, values, temperature=1.0):
-    scores = (keys @ query / temperature).astype(np.float32)
+def by_logarithms_in_float64(query, keys, values, temperature=1.0):
+    scores = keys @ query / temperature
     return np.einsum("n,nd->d", np.exp(scores - np.logaddexp.reduce(scores)), values)
 
 
+keys = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+one = np.ones(2)
+w = by_matmul(one, keys, np.eye(3))
+solved = keys + np.outer([1, -w[0] / w[1], 0], [1, 2])  # the differences average to zero
+
 RIGHT = {
-    "outvoted": [8, 8.0, np.int64(8)],
-    "half_and_half": [(4, 3), [8.0, 6.0], np.array([3.0, 2.25])],
+    "outvoted": [8, 8.0, np.int64(8), np.array(8)],
+    "half_and_half": [(4, 3), [8.0, 6.0], np.array([3.0, 2.25]), (4, 3.009), (4e100, 3e100)],
     "never_wins": ["E", "e", " E "],
     "book_scores": [
         np.log([2, 2, 2, 2, 2, 1]),
         [0, 0, 0, 0, 0, -np.log(2)],
         np.log([0.18] * 5 + [0.09]) + 7,
     ],
-    "soft_lookup": [by_matmul, by_loop, by_logarithms_in_float32],
+    "soft_lookup": [by_matmul, by_loop, by_logarithms_in_float64],
+    "hidden_fault": [(one, keys, solved), [one.tolist(), keys.tolist(), solved]],
 }
-keys = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-solved = keys.copy()
-w = by_matmul(np.ones(2), keys, np.eye(3))
-solved[0] += 1
-solved[1] -= w[0] / w[1]
-RIGHT["hidden_fault"] = [
-    (np.ones(2), keys, keys),
-    [np.ones(2), keys.tolist(), keys],
-    (np.ones(2), keys, solved),
-]
 
 
 @pytest.mark.parametrize("exercise, answer", [(e, a) for e, answers in RIGHT.items() for a in answers])
@@ -56,60 +54,107 @@ def test_right_answers_pass(exercise, answer):
     assert verdict.passed is True, verdict.message
 
 
-def changes_input(query, keys, values, temperature):
-    keys *= 1.0
+def changes_input(query, keys, values, temperature=1.0):
     query -= query
     return values[0]
 
 
+def clips(bound):
+    def lookup(query, keys, values, temperature=1.0):
+        e = np.exp(np.clip(keys @ query / temperature, -bound, bound))
+        return e / e.sum() @ values
+
+    return lookup
+
+
+def hard_when_large(query, keys, values, temperature=1.0):
+    scores = keys @ query / temperature
+    if scores.max() > 700:
+        return values[scores.argmax()]
+    return by_matmul(query, keys, values, temperature)
+
+
+def shifts_only_down(query, keys, values, temperature=1.0):
+    scores = keys @ query / temperature
+    e = np.exp(scores - max(scores.max(), 0))
+    return e / e.sum() @ values
+
+
+def other_default(query, keys, values, temperature=2.0):
+    return by_matmul(query, keys, values, temperature)
+
+
+def by_the_package(query, keys, values, temperature=1.0):
+    return attnlib_softmax(keys @ query / temperature) @ values
+
+
+def leaves(query, keys, values, temperature=1.0):
+    raise SystemExit
+
+
 WRONG = [
-    ("outvoted", 2, "scores_not_exponentials", "exp(2) is 7.39"),
-    ("outvoted", 7, None, "0.51"),
+    ("outvoted", 2, "scores_not_exponentials", "share out are exponentials"),
+    ("outvoted", 7, None, "0.514"),
     ("outvoted", 100, "not_the_least", "fewer"),
     ("outvoted", 0, None, "at least 1"),
     ("outvoted", 7.5, None, "whole number"),
     ("outvoted", "eight", None, "'eight'"),
-    ("half_and_half", (5, 4), "midpoint", "A 0.27, B 0.73"),
-    ("half_and_half", (1, 0), None, "q.A is 4.00 and q.B is 1.00"),
+    ("outvoted", "8", None, "'8'"),
+    ("outvoted", True, None, "True"),
+    ("outvoted", [8], None, "shape (1,)"),
+    ("outvoted", float("nan"), None, "finite"),
+    ("outvoted", float("inf"), None, "finite"),
+    ("outvoted", 10**400, None, "one number"),
+    ("half_and_half", (5, 4), "midpoint", "A 0.269, B 0.731"),
+    ("half_and_half", (1, 0), None, "q.A is 4.000 and q.B is 1.000"),
     ("half_and_half", (-4, -3), "opposite_direction", "turn it round"),
     ("half_and_half", (0.4, 0.3), "too_short", "the query grows"),
-    ("half_and_half", (0, 0), "opposite_direction", "A 0.20, B 0.20"),
+    ("half_and_half", (2, 1.5), "too_short", "A 0.488, B 0.488"),
+    ("half_and_half", (40, 30.1), "too_long", "nearly right"),
+    ("half_and_half", (0, 0), "zero", "needs a direction"),
     ("half_and_half", (1, 2, 3), None, "shape (3,)"),
-    ("half_and_half", "up", None, "'up'"),
+    ("half_and_half", ("4", "3"), None, "('4', '3')"),
     ("half_and_half", (np.nan, 1), None, "finite"),
     ("never_wins", "D", "shortest_key", "at the edge"),
     ("never_wins", "A", None, "gives A the weight 1.00"),
     ("never_wins", "F", None, "'F'"),
+    ("never_wins", "E" * 100_000, None, "EEE..."),
     ("never_wins", 4, None, "got 4"),
-    ("book_scores", [0.18] * 5 + [0.09], "weights_as_scores", "difference of scores"),
+    ("book_scores", [0.18] * 5 + [0.09], "weights_as_scores", "differ too little"),
+    ("book_scores", np.array([2, 2, 2, 2, 2, 1]) / 11, "weights_as_scores", "differ too little"),
+    ("book_scores", [1, 1, 1, 1, 1, 0.5], "weights_as_scores", "differ too little"),
     ("book_scores", [2, 2, 2, 2, 2, 1], "difference_of_one", "2.72"),
     ("book_scores", np.log10([2, 2, 2, 2, 2, 1]), "log10", "base 10"),
     ("book_scores", [0, 0, 0, 0, 0, np.log(2)], "upside_down", "twice as heavy"),
     ("book_scores", [1, 2, 3, 4, 5, 6], None, "By how much"),
+    ("book_scores", [0, 0, 0, 0, 0, -np.inf], None, "finite"),
     ("book_scores", [1, 2], None, "shape (2,)"),
-    (
-        "hidden_fault",
-        (np.ones(2), np.ones((3, 2)), np.ones((3, 2))),
-        "nothing_averaged",
-        "three different keys",
-    ),
-    ("hidden_fault", (np.ones(2) * 99, keys, keys), "nothing_averaged", "largest weight 1.00"),
-    (
-        "hidden_fault",
-        (np.ones(2), keys, np.ones((3, 3))),
-        "shape_tells",
-        "2 numbers and the right one 3",
-    ),
-    ("hidden_fault", (np.ones(2), keys, keys + 1), None, "differ: number 0 is"),
+    ("hidden_fault", (one, keys, keys), "values_are_keys", "first tests"),
+    ("hidden_fault", (one, keys, keys + 1e-7), "values_are_keys", "or nearly"),
+    ("hidden_fault", (one, np.ones((3, 2)), keys), None, "three keys"),
+    ("hidden_fault", (one, keys * 1e-9, keys * 0), None, "differ by 0.1"),
+    ("hidden_fault", (one * 99, keys, solved), "nothing_averaged", "1.000 of the weight"),
+    ("hidden_fault", (one, keys, np.ones((3, 3))), "shape_tells", "2 numbers and the right one 3"),
+    ("hidden_fault", (one, keys, keys + 1), None, "At index 0"),
+    ("hidden_fault", (one, keys, keys * np.nan), None, "numbers of values"),
+    ("hidden_fault", (one * 1e200, keys, solved), None, "numbers of query"),
     ("hidden_fault", (np.ones(3), keys, keys), None, "each of the 2 features"),
     ("hidden_fault", (np.ones((1, 2)), keys, keys), None, "(1, 2), (3, 2) and (3, 2)"),
     ("hidden_fault", np.ones(3), None, "three arrays"),
-    ("hidden_fault", ("a", "b", "c"), None, "arrays of numbers"),
+    ("hidden_fault", ("a", keys, keys), None, "query must be an array of numbers"),
+    ("soft_lookup", clips(700), "large_scores", "On scores of 4000 and 800"),
+    ("soft_lookup", clips(20), "large_scores", "Do not clip"),
+    ("soft_lookup", hard_when_large, "large_scores", "On scores of 5000 and 4999"),
+    ("soft_lookup", shifts_only_down, "large_scores", "On scores of -3000 and -3001"),
+    ("soft_lookup", other_default, None, "The default is 1."),
+    ("soft_lookup", by_the_package, "package", "calls the package"),
+    ("soft_lookup", lambda *a: attnlib.softmax(a[1] @ a[0]) @ a[2], "package", "calls the package"),
+    ("soft_lookup", leaves, None, "raised SystemExit"),
     ("soft_lookup", changes_input, "changes_input", "Work on a copy"),
     ("soft_lookup", lambda *a: None, "no_return", "return"),
     ("soft_lookup", lambda *a: "text", None, "not numbers"),
     ("soft_lookup", lambda *a: by_matmul(*a)[None], "shape", "shape (2,); yours has (1, 2)"),
-    ("soft_lookup", lambda *a: by_matmul(*a) + 1, None, "number 0 of the result should be"),
+    ("soft_lookup", lambda *a: by_matmul(*a).round(3), None, "index 0 of the result should be"),
     ("soft_lookup", lambda query, keys: 1, None, "TypeError"),
     ("soft_lookup", 7, None, "not callable"),
 ]
@@ -119,13 +164,13 @@ WRONG = [
 def test_wrong_answers_are_told_what_is_wrong(exercise, answer, misconception, words):
     verdict = check(exercise, answer)
     assert verdict.passed is False and verdict.misconception == misconception, verdict
-    assert words in verdict.message, verdict.message
+    assert words in verdict.message and len(verdict.message) < 500, verdict.message
 
 
 @pytest.mark.parametrize("misconception", _MISCONCEPTIONS)
 def test_each_misconception_of_soft_lookup_is_named(misconception):
     imitation, hint = _MISCONCEPTIONS[misconception]
-    verdict = check("soft_lookup", imitation)
+    verdict = check("soft_lookup", lambda *arguments: imitation(*arguments))
     assert verdict.passed is False and verdict.misconception == misconception
     assert hint in verdict.message
 
