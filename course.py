@@ -97,11 +97,24 @@ def write_json(path, data):
         part.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
+def learners_copy(source):
+    """The text of a lesson without what spoils its predictions: stored outputs, speaker notes."""
+    notebook = json.loads(source.read_text(encoding="utf-8"))
+    notebook["cells"] = [
+        cell for cell in notebook["cells"]
+        if cell["metadata"].get("slideshow", {}).get("slide_type") != "notes"
+    ]
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            cell.update(outputs=[], execution_count=None)
+    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+
+
 def copy_lesson(source, target):
-    """Copy one lesson and remember which state of it was copied."""
+    """Lay a learner's copy of one lesson and remember which state of it was copied."""
     WORK.mkdir(exist_ok=True)
     with whole_file(target) as part:
-        shutil.copyfile(str(source), str(part))
+        part.write_bytes(learners_copy(source).encode("utf-8"))
     write_json(COPIED, {**read_json(COPIED), source.name: digest(source)})
 
 
@@ -111,7 +124,8 @@ def copy_lessons():
         own = WORK / source.name
         if not own.exists():
             copy_lesson(source, own)
-        elif digest(source) not in (read_json(COPIED).get(source.name), digest(own)):
+        elif (digest(source) != read_json(COPIED).get(source.name)
+              and own.read_bytes() != learners_copy(source).encode("utf-8")):
             number = source.name[:2]
             say(f"A newer lesson {number} exists; `python3 course.py reset {number}` "
                 "lays it beside yours.")

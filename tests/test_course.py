@@ -31,7 +31,7 @@ bench = ["attnlib[torch]"]
 test = ["attnlib[lab, build,slides,bench]", "pytest"]
 """
 
-NOTEBOOK = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}\n'
+NOTEBOOK = json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1) + "\n"
 
 # Stands for .venv's Python: writes down how it was called, and does as the environment tells it.
 FAKE = """
@@ -230,6 +230,23 @@ def test_lab_copies_every_lesson_and_overwrites_none(course, checkout, monkeypat
     assert (checkout.work / "01_first.ipynb").read_text(encoding="utf-8") == "the learner's work"
 
 
+def test_a_learners_copy_spoils_no_prediction(course, checkout):
+    cells = [
+        {"cell_type": "markdown", "id": "a", "metadata": {}, "source": "**Predict.** 1 + 1, 苹果?"},
+        {"cell_type": "markdown", "id": "b", "metadata": {"slideshow": {"slide_type": "notes"}},
+         "source": "It is two."},
+        {"cell_type": "code", "id": "c", "metadata": {"tags": ["x"]}, "source": "1 + 1",
+         "execution_count": 1, "outputs": [{"output_type": "stream", "name": "stdout", "text": "2"}]},
+    ]
+    metadata = {"kernelspec": {"name": "python3"}}
+    lesson = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    checkout.write("notebooks/01_first.ipynb", json.dumps(lesson))
+    assert course.main(["reset", "01"]) == 0
+    own = json.loads((checkout.work / "01_first.ipynb").read_text(encoding="utf-8"))
+    assert own["cells"] == [cells[0], {**cells[2], "outputs": [], "execution_count": None}]
+    assert {**own, "cells": cells} == lesson
+
+
 def test_lab_says_when_a_newer_lesson_exists_until_it_was_laid(course, checkout, monkeypatch, capsys):
     study(course, monkeypatch)
     checkout.write("work/02_second.ipynb", "the learner's work")
@@ -291,11 +308,12 @@ def test_an_unknown_lesson_brings_those_that_exist(course, checkout, capsys, arg
 def test_a_copy_that_fails_leaves_nothing_half_there(
     course, checkout, monkeypatch, capsys, number, sentence
 ):
-    def copyfile(source, target):
-        Path(target).write_text("half", encoding="utf-8")
-        raise OSError(number, os.strerror(number), target)
+    def write_bytes(path, data):
+        with path.open("wb") as file:
+            file.write(data[: len(data) // 2])
+        raise OSError(number, os.strerror(number), str(path))
 
-    monkeypatch.setattr(course.shutil, "copyfile", copyfile)
+    monkeypatch.setattr(course.Path, "write_bytes", write_bytes)
     assert course.main(["reset", "01"]) == 1
     assert sentence in capsys.readouterr().err
     assert list(checkout.work.iterdir()) == []
