@@ -107,6 +107,8 @@ def learners_copy(source):
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             cell.update(outputs=[], execution_count=None)
+        if "hide-input" in cell["metadata"].get("tags", []):
+            cell["metadata"]["jupyter"] = {"source_hidden": True}  # folded: it describes a figure
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -133,7 +135,7 @@ def copy_lessons():
 
 def reset(arguments):
     if len(arguments) != 1:
-        raise Stop("reset takes the number of one lesson, as in: python3 course.py reset 03")
+        raise Stop("reset takes the number of one lesson, as in: python3 course.py reset 01")
     source = lesson(arguments[0])
     own = fresh = WORK / source.name
     count = 1
@@ -507,6 +509,8 @@ def taken(host, port):
 
 def choose_port(host, asked):
     if asked is not None:
+        if not 0 < asked < 65536:
+            raise Stop(f"There is no port {asked}; name one from 1 to 65535, or leave --port out.")
         if taken(host, asked):
             raise Stop(f"Port {asked} is taken; name another, or leave --port out.")
         return asked
@@ -542,7 +546,7 @@ def jupyter_command(name, ip, port, options):
         f"--LabApp.default_url=/lab/tree/{quote(name)}",
         f"--ServerApp.ip={ip}", f"--ServerApp.port={port}", "--ServerApp.port_retries=0",
         "--ServerApp.answer_yes=True",  # Ctrl-C ends it without a question
-        "--Application.log_level=WARN",
+        "--Application.log_level=ERROR",  # its warnings are of no use to a learner
     ]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
@@ -588,6 +592,8 @@ def lab(arguments):
     parser.add_argument("--ip", default="127.0.0.1")
     parser.add_argument("--port", type=int)
     asked, options = parser.parse_known_args(arguments)
+    if options and not options[0].startswith("-"):
+        raise Stop(f"lab takes the number of one lesson, not also {options[0]!r}.")
     source = lesson(asked.number) if asked.number else lessons()[0]
     copy_lessons()
     set_up("lab")

@@ -18,7 +18,7 @@ def main():
     w_k = np.array([[1.0 * (kind == offer) for offer in OFFERS] for kind in kinds])
     words = [f"{a} {b}" for a, b in zip(zh, en, strict=True)]
     fig = attention_heatmap(
-        attention_weights(x @ w_q, x @ w_k), words, zh, title="Which word does each word depend on?"
+        attention_weights(x @ w_q, x @ w_k), words, en, title="Which word does each word depend on?"
     )
     target = Path(__file__).resolve().parent.parent / "docs" / "first_map.png"
     target.parent.mkdir(exist_ok=True)

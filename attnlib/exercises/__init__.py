@@ -39,8 +39,8 @@ def check(exercise, answer):
     Examples
     --------
     >>> check("outvoted", 3)
-    Not yet. With 3 copies the single key still holds 0.711 of the weight. You compared scores; what \
-the weights share out are exponentials.
+    Not yet. With 3 copies the single key still holds 0.711 of the weight. Weights go by exponentials \
+of scores, not by scores.
     >>> check("outvoted", ...)
     Not answered yet. Put your answer in place of the three dots and run the cell again.
     """

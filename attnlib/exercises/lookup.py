@@ -1,5 +1,7 @@
 """The exercises of lesson 01: each judge takes an answer and returns a verdict."""
 
+import dis
+
 import numpy as np
 
 from attnlib.core.softmaxes import softmax
@@ -14,12 +16,14 @@ def outvoted(copies):
     number, complaint = _numbers(copies, (), "your answer")
     if complaint:
         return complaint
+    if abs(float(number) - np.exp(2)) < 0.05:
+        return wrong("That is where the two tie, and copies come in whole numbers. Which way do you round?")
     if number != round(float(number)) or number < 1:
         return wrong(f"Give a whole number of copies, at least 1; got {float(number):g}.")
     number = float(number)
     single = np.exp(2) / (np.exp(2) + number)
     if single >= 0.5:
-        reason = " You compared scores; what the weights share out are exponentials." if number <= 3 else ""
+        reason = " Weights go by exponentials of scores, not by scores." if number <= 3 else ""
         return wrong(
             f"With {number:.0f} copies the single key still holds {single:.3f} of the weight.{reason}",
             "scores_not_exponentials" if reason else None,
@@ -46,8 +50,8 @@ def half_and_half(query):
     told = f"The weights are {_named(weights)}. "
     if min(weights[0], weights[1]) >= 0.49:
         return right(
-            told + "Your query stands at a right angle to the line from A to B, so both score the same, "
-            "and it is long enough to leave the others behind."
+            told + "A query at a right angle to the line from A to B scores both the same; yours is near "
+            "enough to that, and long enough to leave the others behind."
         )
     gap, size = scores[0] - scores[1], np.linalg.norm(query)
     if abs(gap) <= 0.01 * size:
@@ -56,7 +60,7 @@ def half_and_half(query):
                 told + "A and B score alike, but the query points away from both: turn it round.",
                 "opposite_direction",
             )
-        if abs(gap) > 0.04:
+        if weights[:2].sum() > 0.98:
             return wrong(
                 told
                 + f"q.A is {scores[0]:.3f} and q.B is {scores[1]:.3f}. The direction is nearly right, and "
@@ -117,13 +121,13 @@ def book_scores(scores):
     weights = softmax(scores)
     if np.allclose(weights, target, atol=1e-3):
         return right(
-            f"The weights are {_list(weights)}. The softmax turns differences of scores into ratios of "
-            "weights: twice the weight is log 2 = 0.69 more score, wherever the scores stand."
+            f"The weights are {_list(weights)}. Rounded they are the printed ones, so the article "
+            "rounded and was not wrong. Twice the weight is log 2 = 0.69 more score, wherever the scores stand."
         )
     shown = f"The softmax of your scores is {_list(weights)}. "
     alike = np.ptp(scores[:5]) < 1e-3
     gap = scores[:5].mean() - scores[5]
-    if alike and abs(scores[0] - 2 * scores[5]) < 0.005 and scores.sum() < 6:
+    if alike and abs(scores[0] - 2 * scores[5]) < 0.005 and 0 < scores[5] < 0.9:
         return wrong(
             shown
             + "Your numbers have the ratio that the weights should have. As scores they differ too little: "
@@ -162,7 +166,7 @@ def soft_lookup(function):
         except NotImplementedError:
             raise
         except (Exception, SystemExit) as error:
-            return wrong(f"On {name} your function raised {type(error).__name__}: {_short(error, str)}")
+            return wrong(f"On {name} your function raised {type(error).__name__}: {_short(error, str, 200)}")
         if any(not np.array_equal(a, b) for a, b in zip(copies, arguments, strict=True)):
             return wrong(f"On {name} your function changed its input. Work on a copy.", "changes_input")
         if got is None:
@@ -226,7 +230,12 @@ def hidden_fault(answer):
         at = np.abs(faulty - correct).argmax()
         return wrong(
             f"The two differ. At index {at} the faulty function returns {faulty[at]:.7g} and the right one "
-            f"{correct[at]:.7g}. By how much must the values differ from the keys, on average?"
+            f"{correct[at]:.7g}. "
+            + (
+                "That is close: give the numbers unrounded."
+                if np.abs(faulty - correct).max() < 0.01
+                else "What must the differences between values and keys be, averaged by the weights?"
+            )
         )
     return right(
         "The two agree to six decimals although the values are not the keys: the differences average out "
@@ -240,8 +249,8 @@ def _lookup(query, keys, values, temperature=1.0):
 
 
 _SUBTRACT = (
-    "Do not clip large scores: it makes unequal ones equal. Subtract the largest score from all of them; "
-    "it cancels in the quotient."
+    "Subtract the largest score from all of them before the exponential: it cancels in the quotient, and "
+    "differences stay as they were. (Clipping would make unequal scores equal.)"
 )
 
 
@@ -278,7 +287,8 @@ _MISCONCEPTIONS = {
     ),
     "no_temperature": (
         lambda q, k, v, t=1.0: _lookup(q, k, v),
-        "The temperature has no effect. Divide the scores by it before the softmax.",
+        "The temperature has no effect; if you use it, it cancels. Divide the scores by it before the "
+        "exponential.",
     ),
     "hard": (
         lambda q, k, v, t=1.0: v[np.argmax(k @ q)],
@@ -300,6 +310,10 @@ _MISCONCEPTIONS = {
     "averages_keys": (
         lambda q, k, v, t=1.0: softmax(k @ q / t) @ k,
         "You average the keys. Keys decide the weights; what comes out is made of values.",
+    ),
+    "returns_weights": (
+        lambda q, k, v, t=1.0: _lookup(q, k, np.eye(len(k)), t),
+        "You return the weights. Take the mean of the values with them.",
     ),
     "plain_mean": (
         lambda q, k, v, t=1.0: v.mean(0),
@@ -358,9 +372,11 @@ def _same(function, imitation, arguments):
 
 def _uses_the_package(function):
     """Whether a name that the function looks up is one of attnlib's functions or modules."""
-    names = getattr(getattr(function, "__code__", None), "co_names", ())
-    known = getattr(function, "__globals__", {})
-    found = (known.get(name) for name in names)
+    if not hasattr(function, "__code__"):
+        return False
+    loads = dis.get_instructions(function)
+    names = {load.argval for load in loads if load.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    found = (function.__globals__.get(name) for name in names)
     return any(
         str(getattr(x, "__module__", None) or getattr(x, "__name__", "")).split(".")[0] == "attnlib"
         for x in found
@@ -390,9 +406,9 @@ def _numbers(answer, shape, name):
     return array, None
 
 
-def _short(answer, text=repr):
+def _short(answer, text=repr, length=60):
     shown = text(answer)
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+    return shown if len(shown) <= length else shown[: length - 3] + "..."
 
 
 def _list(weights):

@@ -33,6 +33,9 @@ keys = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
 one = np.ones(2)
 w = by_matmul(one, keys, np.eye(3))
 solved = keys + np.outer([1, -w[0] / w[1], 0], [1, 2])  # the differences average to zero
+tilted = np.array([1.0, 2.0])
+w = by_matmul(tilted, keys, np.eye(3))
+rounded = (keys + np.outer([1, -w[0] / w[1], 0], [1, 2])).round(3)
 
 RIGHT = {
     "outvoted": [8, 8.0, np.int64(8), np.array(8)],
@@ -88,15 +91,20 @@ def by_the_package(query, keys, values, temperature=1.0):
     return attnlib_softmax(keys @ query / temperature) @ values
 
 
+class torch_like:
+    softmax = staticmethod(lambda query, keys, values, temperature=1.0: values[0])
+
+
 def leaves(query, keys, values, temperature=1.0):
     raise SystemExit
 
 
 WRONG = [
-    ("outvoted", 2, "scores_not_exponentials", "share out are exponentials"),
+    ("outvoted", 2, "scores_not_exponentials", "not by scores"),
     ("outvoted", 7, None, "0.514"),
     ("outvoted", 100, "not_the_least", "fewer"),
     ("outvoted", 0, None, "at least 1"),
+    ("outvoted", 7.39, None, "tie"),
     ("outvoted", 7.5, None, "whole number"),
     ("outvoted", "eight", None, "'eight'"),
     ("outvoted", "8", None, "'8'"),
@@ -111,6 +119,7 @@ WRONG = [
     ("half_and_half", (0.4, 0.3), "too_short", "the query grows"),
     ("half_and_half", (2, 1.5), "too_short", "A 0.488, B 0.488"),
     ("half_and_half", (40, 30.1), "too_long", "nearly right"),
+    ("half_and_half", (4, 3.012), "too_long", "nearly right"),
     ("half_and_half", (0, 0), "zero", "needs a direction"),
     ("half_and_half", (1, 2, 3), None, "shape (3,)"),
     ("half_and_half", ("4", "3"), None, "('4', '3')"),
@@ -126,6 +135,7 @@ WRONG = [
     ("book_scores", [2, 2, 2, 2, 2, 1], "difference_of_one", "2.72"),
     ("book_scores", np.log10([2, 2, 2, 2, 2, 1]), "log10", "base 10"),
     ("book_scores", [0, 0, 0, 0, 0, np.log(2)], "upside_down", "twice as heavy"),
+    ("book_scores", [0] * 6, None, "By how much"),
     ("book_scores", [1, 2, 3, 4, 5, 6], None, "By how much"),
     ("book_scores", [0, 0, 0, 0, 0, -np.inf], None, "finite"),
     ("book_scores", [1, 2], None, "shape (2,)"),
@@ -135,7 +145,8 @@ WRONG = [
     ("hidden_fault", (one, keys * 1e-9, keys * 0), None, "differ by 0.1"),
     ("hidden_fault", (one * 99, keys, solved), "nothing_averaged", "1.000 of the weight"),
     ("hidden_fault", (one, keys, np.ones((3, 3))), "shape_tells", "2 numbers and the right one 3"),
-    ("hidden_fault", (one, keys, keys + 1), None, "At index 0"),
+    ("hidden_fault", (one, keys, keys + 1), None, "averaged by the weights"),
+    ("hidden_fault", (tilted, keys, rounded), None, "unrounded"),
     ("hidden_fault", (one, keys, keys * np.nan), None, "numbers of values"),
     ("hidden_fault", (one * 1e200, keys, solved), None, "numbers of query"),
     ("hidden_fault", (np.ones(3), keys, keys), None, "each of the 2 features"),
@@ -143,12 +154,13 @@ WRONG = [
     ("hidden_fault", np.ones(3), None, "three arrays"),
     ("hidden_fault", ("a", keys, keys), None, "query must be an array of numbers"),
     ("soft_lookup", clips(700), "large_scores", "On scores of 4000 and 800"),
-    ("soft_lookup", clips(20), "large_scores", "Do not clip"),
+    ("soft_lookup", clips(20), "large_scores", "Clipping would"),
     ("soft_lookup", hard_when_large, "large_scores", "On scores of 5000 and 4999"),
     ("soft_lookup", shifts_only_down, "large_scores", "On scores of -3000 and -3001"),
     ("soft_lookup", other_default, None, "The default is 1."),
     ("soft_lookup", by_the_package, "package", "calls the package"),
     ("soft_lookup", lambda *a: attnlib.softmax(a[1] @ a[0]) @ a[2], "package", "calls the package"),
+    ("soft_lookup", lambda *a: torch_like.softmax(*a), None, "index 0"),
     ("soft_lookup", leaves, None, "raised SystemExit"),
     ("soft_lookup", changes_input, "changes_input", "Work on a copy"),
     ("soft_lookup", lambda *a: None, "no_return", "return"),
