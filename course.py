@@ -64,7 +64,7 @@ def lesson(number):
     """Path of the lesson with this number, given as text: 3 and 03 are the same."""
     found = lessons()
     for path in found:
-        if number.isdigit() and int(path.name[:2]) == int(number):
+        if number.isdecimal() and int(path.name[:2]) == int(number):
             return path
     raise Stop(f"There is no lesson {number!r}; there are: {', '.join(p.name[:2] for p in found)}.")
 
@@ -74,10 +74,12 @@ def digest(path):
 
 
 def read_json(path):
+    """The object that the file holds; empty where it is missing or damaged."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
+    return data if isinstance(data, dict) else {}
 
 
 @contextlib.contextmanager
@@ -99,11 +101,15 @@ def write_json(path, data):
 
 def learners_copy(source):
     """The text of a lesson without what spoils its predictions: stored outputs, speaker notes."""
-    notebook = json.loads(source.read_text(encoding="utf-8"))
-    notebook["cells"] = [
-        cell for cell in notebook["cells"]
-        if cell["metadata"].get("slideshow", {}).get("slide_type") != "notes"
-    ]
+    try:
+        notebook = json.loads(source.read_text(encoding="utf-8"))
+        notebook["cells"] = [
+            cell for cell in notebook["cells"]
+            if cell["metadata"].get("slideshow", {}).get("slide_type") != "notes"
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise Stop(f"{source} is damaged: it is not a notebook. Get it anew with: "
+                   f"git checkout -- notebooks/{source.name}") from None
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             cell.update(outputs=[], execution_count=None)
@@ -179,12 +185,12 @@ def installed(extra):
     """Whether nothing has to be done for `extra`. Starts no process: this is every later run."""
     stamp = read_json(STAMP)
     same = all(stamp.get(key) == value for key, value in wanted().items())
-    return same and extra in stamp["extras"] and PYTHON.exists() and not WRITING.exists()
+    return same and extra in stamp.get("extras", ()) and PYTHON.exists() and not WRITING.exists()
 
 
 def still_there(stamp):
     """The extras of the stamp that need no visit of pip, by what changed since."""
-    if stamp.get("torch") != TORCH:
+    if stamp.get("torch") != TORCH or not {"extras", "pyproject"} <= set(stamp):
         return set()
     extras = set(stamp["extras"])
     return extras if stamp["pyproject"] == wanted()["pyproject"] else extras & {"torch"}
@@ -346,6 +352,14 @@ def make_path_file_relative():
             file.write_bytes(relative + b"\n")
 
 
+def quieten_jupyterlab():
+    """Spare learners JupyterLab's question about news, which lies over the lesson."""
+    settings = VENV / "etc" / "jupyter" / "labconfig"
+    settings.mkdir(parents=True, exist_ok=True)
+    announcements = "@jupyterlab/apputils-extension:announcements"
+    write_json(settings / "page_config.json", {"disabledExtensions": {announcements: True}})
+
+
 def set_up(extra):
     """Make the environment hold `extra`; what an earlier run has done is not done again."""
     if installed(extra):
@@ -369,6 +383,7 @@ def set_up(extra):
         say(f"Installing attnlib[{extra}].")
         pip_install("-e", f".[{extra}]")
         make_path_file_relative()
+        quieten_jupyterlab()
         write_json(STAMP, {**wanted(), "extras": sorted(done | brings)})
     minutes, seconds = divmod(round(time.monotonic() - started), 60)
     say(f"The set-up took {minutes} min {seconds} s; the next run needs none.")
@@ -502,7 +517,10 @@ def taken(host, port):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
-        except (OSError, OverflowError):  # the latter: no such port
+        except OSError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise Stop(f"This machine cannot listen on {host}: {error.strerror}. Name one of its own "
+                           "addresses with --ip.") from None
             return True
     return answers(host, port)
 

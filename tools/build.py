@@ -50,8 +50,12 @@ def main(arguments=None):
 
 def build(path, remeasure=False):
     """Build one lesson, say how it went in a line, and return 0 or 1."""
-    source = lesson.read(path)
     start = time.monotonic()
+    try:
+        source = lesson.read(path)
+    except ValueError as error:
+        print(f"{path.name[:2]} not written: {error}", file=sys.stderr)
+        return 1
     try:
         text = canonical.text(canonical.canonical(execute(source, remeasure)))
         seconds = time.monotonic() - start

@@ -55,7 +55,13 @@ class Lesson:
 
 
 def read(path):
-    return Lesson(Path(path), Path(path).read_bytes().decode("utf-8"))
+    """The lesson in a file. Raises ValueError, in a sentence, where the file is no notebook."""
+    try:
+        lesson = Lesson(Path(path), Path(path).read_bytes().decode("utf-8"))
+        lesson.notebook.cells  # noqa: B018
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"{Path(path).name} is not a notebook ({error})") from error
+    return lesson
 
 
 def lesson_paths(folder=None):

@@ -1,9 +1,10 @@
 """What every function of ``core`` asks of its arguments: one library, real numbers, a valid axis."""
 
 import operator
+from functools import cache
 
 import numpy as np
-from array_api_compat import array_namespace, device, is_array_api_obj
+from array_api_compat import array_namespace, is_array_api_obj
 
 
 def namespace(**arrays):
@@ -14,27 +15,63 @@ def namespace(**arrays):
     TypeError, ValueError
         If one is not an array, or if they come from two libraries or lie on two devices.
     """
+    first = next(iter(arrays.values()))
+    if len({type(array) for array in arrays.values()}) > 1 or type(first) is not np.ndarray:
+        _check_arrays(arrays)
+    # NumPy 2 follows the standard itself; the compatibility wrapper takes a quarter second to load.
+    return np if isinstance(first, np.ndarray | np.generic) else _namespace_of(type(first), first)
+
+
+def _check_arrays(arrays):
     for name, array in arrays.items():
-        if not is_array_api_obj(array):
+        if isinstance(array, np.ma.MaskedArray):
+            raise TypeError(
+                f"{name} must be a plain array; got a masked array. Pass {name}.data, and a mask."
+            )
+        if not _is_array(type(array), array):
             raise TypeError(
                 f"{name} must be a NumPy array or a torch tensor; got {type(array).__name__}. "
                 f"np.asarray({name}) makes an array of a list of numbers."
             )
-    libraries = {name: type(array).__module__.split(".")[0] for name, array in arrays.items()}
+    libraries = {name: _library(array) for name, array in arrays.items()}
     if len(set(libraries.values())) > 1:
         found = ", ".join(f"{name} from {library}" for name, library in libraries.items())
         raise TypeError(f"all arguments must come from one library; got {found}")
-    # NumPy 2 follows the standard itself; the compatibility wrapper takes a quarter second to load.
-    if set(libraries.values()) == {"numpy"}:
-        return np
     first, *others = arrays
     for name in others:
-        if device(arrays[name]) != device(arrays[first]):
+        if arrays[name].device != arrays[first].device:
             raise ValueError(
-                f"all arguments must be on one device; {name} is on {device(arrays[name])}, "
-                f"{first} on {device(arrays[first])}"
+                f"all arguments must be on one device; {name} is on {arrays[name].device}, "
+                f"{first} on {arrays[first].device}"
             )
-    return array_namespace(*arrays.values())
+
+
+def _library(array):
+    if isinstance(array, np.ndarray | np.generic):
+        return "numpy"
+    return _namespace_of(type(array), array).__name__.removeprefix("array_api_compat.")
+
+
+_KNOWN = {}  # asking array_api_compat takes longer than a small attention; a type's answer stays
+
+
+def _is_array(kind, array):
+    return kind in _KNOWN or is_array_api_obj(array)
+
+
+def _namespace_of(kind, array):
+    if kind not in _KNOWN:
+        _KNOWN[kind] = array_namespace(array)
+    return _KNOWN[kind]
+
+
+@cache
+def kind_of(xp, dtype):
+    """``"bool"``, ``"integral"``, ``"real floating"``, or None for all else."""
+    for kind in ("real floating", "integral", "bool"):
+        if xp.isdtype(dtype, kind):
+            return kind
+    return None
 
 
 def float_dtype(xp, **arrays):
@@ -48,11 +85,16 @@ def float_dtype(xp, **arrays):
     TypeError
         If an array holds booleans, complex numbers or objects.
     """
+    floats = []
     for name, array in arrays.items():
-        if not xp.isdtype(array.dtype, ("real floating", "integral")):
+        kind = kind_of(xp, array.dtype)
+        if kind not in ("real floating", "integral"):
             raise TypeError(f"{name} must hold real numbers; got dtype {array.dtype}")
-    floats = [a.dtype for a in arrays.values() if xp.isdtype(a.dtype, "real floating")]
-    return xp.result_type(*floats) if floats else xp.empty(0).dtype
+        if kind == "real floating":
+            floats.append(array.dtype)
+    if not floats:
+        return xp.empty(0).dtype
+    return floats[0] if len(set(floats)) == 1 else xp.result_type(*floats)
 
 
 def working_dtype(xp, dtype):
@@ -62,9 +104,7 @@ def working_dtype(xp, dtype):
 
 def valid_axis(axis, array, name):
     """``axis`` as a number from 0 up, for a non-empty axis of ``array``."""
-    if isinstance(axis, bool) or not hasattr(axis, "__index__"):
-        raise TypeError(f"axis must be one integer; got {axis!r}")
-    axis = operator.index(axis)
+    axis = whole_number(axis, f"axis must be one integer; got {axis!r}")
     if not -array.ndim <= axis < array.ndim:
         raise ValueError(
             f"axis {axis} does not exist: {name} has shape {tuple(array.shape)}, "
@@ -77,11 +117,19 @@ def valid_axis(axis, array, name):
     return axis % array.ndim
 
 
+def whole_number(value, complaint):
+    """``value`` as an int; a TypeError with the complaint for all else, booleans included."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(complaint) from None
+
+
 def valid_length(length, name):
     """``length`` as an integer of at least 1."""
-    if isinstance(length, bool) or not hasattr(length, "__index__"):
-        raise TypeError(f"{name} must be a whole number; got {length!r}")
-    length = operator.index(length)
+    length = whole_number(length, f"{name} must be a whole number; got {length!r}")
     if length < 1:
         raise ValueError(f"{name} must be at least 1; got {length}")
     return length

@@ -3,7 +3,7 @@
 import numpy as np
 from array_api_compat import device
 
-from attnlib.core.arrays import namespace, valid_length
+from attnlib.core.arrays import namespace, valid_length, whole_number
 
 
 def causal_mask(n_query, n_key=None, *, align="end", like=None):
@@ -44,7 +44,7 @@ def causal_mask(n_query, n_key=None, *, align="end", like=None):
     """
     n_query = valid_length(n_query, "n_query")
     n_key = n_query if n_key is None else valid_length(n_key, "n_key")
-    if align not in ("end", "start"):
+    if not isinstance(align, str) or align not in ("end", "start"):
         raise ValueError(f"align must be 'end' or 'start'; got {align!r}")
     offset = n_key - n_query if align == "end" else 0
     i, j = _positions(n_query, n_key, like)
@@ -74,8 +74,8 @@ def window_mask(n, window, *, like=None):
 
     References
     ----------
-    Child et al. 2019, arXiv 1904.10509; Jiang et al. 2023 (Mistral 7B), arXiv 2310.06825, counts
-    the window in the same way.
+    Child et al. 2019, arXiv 1904.10509, section 4.2. Libraries count differently: a window of
+    FlashAttention names the keys to the left without the query's own.
 
     Examples
     --------
@@ -103,6 +103,7 @@ def padding_mask(tokens, pad_id=0):
     -------
     bool array (B, 1, 1, L)
         In the library and on the device of ``tokens``; the ones broadcast over heads and queries.
+        For attention without heads, ``(B, L, d)``, take ``mask[:, 0]``.
 
     Raises
     ------
@@ -121,8 +122,10 @@ def padding_mask(tokens, pad_id=0):
         raise TypeError(f"tokens must hold integer ids; got dtype {tokens.dtype}")
     if tokens.ndim != 2 or 0 in tokens.shape:
         raise ValueError(f"tokens must have shape (B, L), not empty; got {tuple(tokens.shape)}")
-    if isinstance(pad_id, bool) or not hasattr(pad_id, "__index__"):
-        raise TypeError(f"pad_id must be one integer; got {pad_id!r}")
+    pad_id = whole_number(pad_id, f"pad_id must be one integer; got {pad_id!r}")
+    ids = xp.iinfo(tokens.dtype)
+    if not ids.min <= pad_id <= ids.max:  # no token can be it; torch would wrap it around
+        return xp.ones(tokens.shape, dtype=xp.bool, device=device(tokens))[:, None, None, :]
     return (tokens != pad_id)[:, None, None, :]
 
 

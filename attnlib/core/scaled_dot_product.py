@@ -5,7 +5,7 @@ from numbers import Real
 
 from array_api_compat import is_torch_namespace
 
-from attnlib.core.arrays import float_dtype, namespace, working_dtype
+from attnlib.core.arrays import float_dtype, kind_of, namespace, working_dtype
 from attnlib.core.masks import causal_mask
 from attnlib.core.softmaxes import shifted_exp
 
@@ -25,14 +25,17 @@ def attention(q, k, v, mask=None, *, causal=False, scale=None, return_weights=Fa
         Values. The leading axes of all three are equal: none, or batch, or batch and heads, ...
     mask : array, optional
         Broadcasts to ``(..., Lq, Lk)``. Boolean: ``True`` = may attend. Floating: added to the
-        scaled scores.
+        scaled scores. A mask of two axes is read as ``(Lq, Lk)``, also where a batch is as large as
+        ``Lq``; padding needs its axes of length 1 (`padding_mask`).
     causal : bool
         Besides ``mask``, hide the keys after each query; aligned at the end (`causal_mask`).
     scale : float, optional
         ``1/sqrt(d)`` when left out.
     return_weights : bool
         Return the weights too. Without them torch tensors go through PyTorch's fused kernel, which
-        never holds the weights; the answer is the same up to rounding.
+        never holds the weights, unless the mask itself needs a gradient. The answer is the same up to
+        rounding, as long as what a mask hides is finite: the kernel multiplies it by zero. The kernel
+        has first derivatives only; the form with weights has all.
 
     Returns
     -------
@@ -103,7 +106,7 @@ def _weights(xp, q, k, mask, causal, scale):
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     scores = (q * scale) @ k.mT  # q is smaller than the scores: scale it
     mask = _with_causal(xp, mask, causal, q, k)
-    if mask is not None and xp.isdtype(mask.dtype, "bool"):
+    if mask is not None and kind_of(xp, mask.dtype) == "bool":
         scores = xp.where(mask, scores, -math.inf)
     elif mask is not None:
         scores = scores + xp.astype(mask, scores.dtype, copy=False)
@@ -118,26 +121,43 @@ def _with_causal(xp, mask, causal, q, k):
     visible = causal_mask(q.shape[-2], k.shape[-2], like=q)
     if mask is None:
         return visible
-    if xp.isdtype(mask.dtype, "bool"):
+    if kind_of(xp, mask.dtype) == "bool":
         return mask & visible
     return xp.where(visible, mask, -math.inf)
 
 
 def _fused(xp, q, k, v, mask, causal, scale):
-    """PyTorch's kernel, which takes its fast path for four axes and its own causal flag only."""
+    """PyTorch's kernel. Its fast path wants four axes, its own causal flag, and values as wide as keys."""
     from torch.nn.functional import scaled_dot_product_attention
 
+    shape, dtype = (*q.shape[:-1], v.shape[-1]), q.dtype
     square = q.shape[-2] == k.shape[-2]  # elsewhere the flag aligns at the start
     flag = causal and square and mask is None
     mask = mask if flag else _with_causal(xp, mask, causal, q, k)
+    if mask is not None and kind_of(xp, mask.dtype) != "bool":
+        # Half precision cannot hold the large negative numbers that such masks are made of.
+        q, k, v = (x.to(working_dtype(xp, dtype)) for x in (q, k, v))
+        mask = mask.to(q.dtype)
+    if q.shape[-1] != v.shape[-1]:
+        scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+        q, k, v = _equally_wide(q, k, v)
     if mask is not None:
-        mask = mask if xp.isdtype(mask.dtype, "bool") else mask.to(q.dtype)
         mask = mask[(None,) * (q.ndim - mask.ndim)]
         mask = _four_axes(mask.expand(*q.shape[:-3], *mask.shape[-3:]) if q.ndim > 4 else mask)
     out = scaled_dot_product_attention(
         _four_axes(q), _four_axes(k), _four_axes(v), mask, is_causal=flag, scale=scale
     )
-    return out if q.ndim == 4 else out.reshape(*q.shape[:-1], v.shape[-1])
+    if out.shape == shape and out.dtype == dtype:
+        return out
+    return out[..., : shape[-1]].reshape(shape).to(dtype)
+
+
+def _equally_wide(*arrays):
+    """Zeros at the end of the features change neither a dot product nor the other features of a mean."""
+    from torch.nn.functional import pad
+
+    width = max(x.shape[-1] for x in arrays)
+    return [x if x.shape[-1] == width else pad(x, (0, width - x.shape[-1])) for x in arrays]
 
 
 def _four_axes(x):
@@ -175,13 +195,15 @@ def _check(mask, causal, scale, **arrays):
         _check_mask(xp, mask, (*q.shape[:-1], k.shape[-2]))
     if not isinstance(causal, bool):
         raise TypeError(f"causal must be True or False; got {causal!r}")
-    if scale is not None and not (isinstance(scale, Real) and math.isfinite(scale)):
-        raise TypeError(f"scale must be a finite number or None; got {scale!r}")
+    if scale is not None and (isinstance(scale, bool) or not isinstance(scale, Real)):
+        raise TypeError(f"scale must be a number or None; got {scale!r}")
+    if scale is not None and not abs(scale) < math.inf:
+        raise ValueError(f"scale must be finite; got {scale!r}")
     return xp
 
 
 def _check_mask(xp, mask, scores_shape):
-    if not xp.isdtype(mask.dtype, ("bool", "real floating")):
+    if kind_of(xp, mask.dtype) not in ("bool", "real floating"):
         raise TypeError(
             f"mask must be boolean (True = may attend) or floating (added to the scores); "
             f"got dtype {mask.dtype}. mask != 0 makes it boolean."
@@ -193,5 +215,6 @@ def _check_mask(xp, mask, scores_shape):
     ):
         raise ValueError(
             f"mask must broadcast to the scores, {scores_shape}; got shape {shape}. "
-            "A padding mask (B, Lk) becomes mask[:, None, None, :] for (B, H, Lq, Lk)."
+            "A padding mask (B, Lk) becomes mask[:, None, :] for (B, Lq, Lk) and mask[:, None, None, :] for "
+            "(B, H, Lq, Lk)."
         )

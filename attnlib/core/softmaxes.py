@@ -1,6 +1,7 @@
 """Softmax, its logarithm, log-sum-exp, and the softmax that sees its row one block at a time."""
 
 import math
+from numbers import Real
 
 from attnlib.core.arrays import float_dtype, namespace, valid_axis, valid_length, working_dtype
 
@@ -9,12 +10,12 @@ def softmax(x, axis=-1, *, temperature=1.0):
     """Probabilities proportional to ``exp(x / temperature)`` along ``axis``.
 
     Subtracting the row's maximum leaves the quotient as it was and keeps every exponential at or
-    below one, so no finite input overflows.
+    below one, so none overflows.
 
     Parameters
     ----------
     x : array (..., n, ...)
-        Real scores. ``-inf`` gives probability exactly 0.
+        Real scores, none ``+inf``. ``-inf`` gives probability exactly 0.
     axis : int
     temperature : float > 0
         Below 1 sharpens towards the maximum, above 1 flattens towards uniform.
@@ -44,14 +45,17 @@ def softmax(x, axis=-1, *, temperature=1.0):
     array([0.25, 0.75])
     """
     xp, x, axis, dtype = _scores(x, axis)
-    e, total, _ = shifted_exp(xp, x, axis, _valid_temperature(temperature))
+    limits = xp.finfo(x.dtype)  # a temperature outside them would become 0 or infinite
+    temperature = min(max(_valid_temperature(temperature), float(limits.smallest_normal)), float(limits.max))
+    e, total, _ = shifted_exp(xp, x, axis, temperature)
     return xp.astype(e / total, dtype, copy=False)
 
 
 def log_softmax(x, axis=-1):
     """Natural logarithm of ``softmax(x, axis)``: ``x - logsumexp(x)``.
 
-    Finite for finite input, however far apart the entries are; ``log(softmax(x))`` is not.
+    Finite where the differences between entries are, however large; ``log(softmax(x))`` is not, for
+    small probabilities round to zero.
 
     Parameters
     ----------
@@ -61,12 +65,17 @@ def log_softmax(x, axis=-1):
     Returns
     -------
     array, shape of ``x``
-        At most 0.
+        At most 0; NaN in a slice that is ``-inf`` throughout.
 
     Raises
     ------
     TypeError, ValueError
         As for `softmax`.
+
+    References
+    ----------
+    Blanchard, Higham and Higham 2021, "Accurately computing the log-sum-exp and softmax functions",
+    IMA Journal of Numerical Analysis 41(4).
 
     Examples
     --------
@@ -100,6 +109,10 @@ def logsumexp(x, axis=-1, *, keepdims=False):
     TypeError, ValueError
         As for `softmax`.
 
+    References
+    ----------
+    Blanchard, Higham and Higham 2021, as for `log_softmax`.
+
     Examples
     --------
     >>> import numpy as np
@@ -116,10 +129,11 @@ def logsumexp(x, axis=-1, *, keepdims=False):
 
 
 def online_softmax(x, axis=-1, *, block_size=1):
-    """``softmax(x, axis)`` from one pass that never holds more than a block of scores to reduce.
+    """``softmax(x, axis)`` with its maximum and its sum found together, in one pass over the scores.
 
     A running maximum ``m`` and a running sum ``s`` of ``exp(x - m)`` describe all that was read.
-    When a larger score arrives, the old sum is rescaled by ``exp(m_old - m_new)``.
+    When a larger score arrives, the old sum is rescaled by ``exp(m_old - m_new)``. A second reading
+    writes the probabilities; the stable form needs a third one, for the maximum.
 
     Parameters
     ----------
@@ -181,7 +195,10 @@ def shifted_exp(xp, x, axis, temperature=1.0):
 
 
 def finite_shift(xp, top):
-    """A row's maximum as a number that may be subtracted: 0 where the whole row is ``-inf``."""
+    """A row's maximum as a number that may be subtracted: 0 where the whole row is ``-inf``.
+
+    It is taken out of the graph to spare autograd the work; its gradients would cancel.
+    """
     top = top.detach() if hasattr(top, "detach") else top
     return xp.where(top == -math.inf, 0, top)
 
@@ -194,13 +211,11 @@ def _scores(x, axis):
 
 
 def _valid_temperature(temperature):
-    try:
-        value = float(temperature)
-    except (TypeError, ValueError):
-        raise TypeError(f"temperature must be a number; got {temperature!r}") from None
-    if not 0 < value < math.inf:
+    if isinstance(temperature, bool) or not isinstance(temperature, Real):
+        raise TypeError(f"temperature must be a number; got {temperature!r}")
+    if not 0 < temperature < math.inf:
         raise ValueError(
-            f"temperature must be a positive finite number; got {value:g}. Towards 0 the softmax "
+            f"temperature must be a positive finite number; got {temperature:g}. Towards 0 the softmax "
             "becomes argmax, towards infinity it becomes uniform."
         )
-    return value
+    return float(min(temperature, 1e308))

@@ -57,7 +57,7 @@ def entropy(p, axis=-1):
     Parameters
     ----------
     p : array (..., n, ...)
-        Non-negative; sums to 1 along ``axis`` (not checked).
+        Between 0 and 1; sums to 1 along ``axis`` (not checked).
     axis : int
 
     Returns
@@ -68,7 +68,8 @@ def entropy(p, axis=-1):
     Raises
     ------
     TypeError, ValueError
-        If ``p`` is not an array of real numbers, is empty, has no such axis or a negative entry.
+        If ``p`` is not an array of real numbers, is empty, has no such axis, or an entry is no
+        probability.
 
     References
     ----------
@@ -84,17 +85,18 @@ def entropy(p, axis=-1):
     axis = valid_axis(axis, p, "p")
     dtype = float_dtype(xp, p=p)
     p = xp.astype(p, working_dtype(xp, dtype), copy=False)
-    if xp.any(p < 0):
+    wrong = (p < -1e-3) | (p > 1 + 1e-3)  # room for rounding
+    if xp.any(wrong):
         raise ValueError(
-            f"p must hold probabilities; got an entry of {float(xp.min(p)):g}. "
+            f"p must hold probabilities; got an entry of {float(p[wrong][0]):g}. "
             "softmax makes probabilities of scores."
         )
     terms = p * xp.log(xp.where(p > 0, p, 1))
-    return xp.astype(-xp.sum(terms, axis=axis), dtype, copy=False)
+    return xp.astype(0.0 - xp.sum(terms, axis=axis), dtype, copy=False)
 
 
 def softmax_jacobian(z):
-    """Derivative of every softmax output in every score: ``diag(p) - p p^T`` with ``p = softmax(z)``.
+    """Derivative of every softmax output in every score, ``diag(p) - p p^T`` with ``p = softmax(z)``.
 
     Parameters
     ----------
@@ -111,6 +113,10 @@ def softmax_jacobian(z):
     TypeError, ValueError
         As for `softmax`.
 
+    References
+    ----------
+    Bridle 1990, as for `softmax`: the derivative that training by gradient descent needs.
+
     Examples
     --------
     >>> import numpy as np
@@ -118,9 +124,8 @@ def softmax_jacobian(z):
     array([[ 0.25, -0.25],
            [-0.25,  0.25]])
     """
-    p = softmax(z)
-    xp = namespace(z=p)
-    return p[..., :, None] * (xp.eye(p.shape[-1], dtype=p.dtype, device=p.device) - p[..., None, :])
+    xp, z, dtype = _rows(z)
+    return xp.astype(_jacobian(xp, softmax(z)), dtype, copy=False)
 
 
 def softmax_jacobian_norm(z, *, kind="frobenius"):
@@ -131,7 +136,7 @@ def softmax_jacobian_norm(z, *, kind="frobenius"):
     z : array (..., n)
         Scores.
     kind : {"frobenius", "spectral"}
-        ``"frobenius"`` is the root of the sum of squared entries, from the closed form
+        ``"frobenius"`` is the root of the sum of squared entries,
         ``sum p^2 - 2 sum p^3 + (sum p^2)^2``. ``"spectral"`` is the largest factor by which a small
         change of the scores can be stretched.
 
@@ -154,9 +159,38 @@ def softmax_jacobian_norm(z, *, kind="frobenius"):
     """
     if kind not in ("frobenius", "spectral"):
         raise ValueError(f"kind must be 'frobenius' or 'spectral'; got {kind!r}")
+    xp, z, dtype = _rows(z)
     p = softmax(z)
-    xp = namespace(z=p)
-    if kind == "spectral":
-        return xp.linalg.eigvalsh(softmax_jacobian(z))[..., -1]
-    squares = xp.sum(p**2, axis=-1)
-    return xp.sqrt(xp.clip(squares - 2 * xp.sum(p**3, axis=-1) + squares**2, 0, None))
+    norm = xp.linalg.eigvalsh(_jacobian(xp, p))[..., -1] if kind == "spectral" else _frobenius(xp, p)
+    return xp.astype(norm, dtype, copy=False)
+
+
+def _rows(z):
+    """The namespace, the scores in the type to compute in, and the type of the result."""
+    xp = namespace(z=z)
+    valid_axis(-1, z, "z")
+    dtype = float_dtype(xp, z=z)
+    return xp, xp.astype(z, working_dtype(xp, dtype), copy=False), dtype
+
+
+def _jacobian(xp, p):
+    """``diag(p) - p p^T``, with each diagonal entry as the sum of its row's others.
+
+    ``p (1 - p)`` would lose its digits where ``p`` is near 1; here only products and sums of positive
+    numbers are formed, so that saturated rows keep their relative accuracy.
+    """
+    same = xp.eye(p.shape[-1], dtype=p.dtype, device=p.device)
+    others = p[..., :, None] * p[..., None, :] * (1 - same)
+    return same * xp.sum(others, axis=-1, keepdims=True) - others
+
+
+def _frobenius(xp, p):
+    """Root of ``sum_i p_i^2 ((1 - p_i)^2 + sum_(j != i) p_j^2)``, without cancellation as above."""
+    top = xp.arange(p.shape[-1], device=p.device) == xp.argmax(p, axis=-1, keepdims=True)
+    rest = xp.where(top, 0, p)
+    missing = xp.where(top, xp.sum(rest, axis=-1, keepdims=True), 1 - p)
+    squares = xp.where(
+        top, xp.sum(rest**2, axis=-1, keepdims=True), xp.sum(p**2, axis=-1, keepdims=True) - p**2
+    )
+    total = xp.sum(p**2 * (missing**2 + squares), axis=-1)
+    return xp.where(total > 0, xp.sqrt(xp.where(total > 0, total, 1)), 0)

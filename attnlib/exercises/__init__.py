@@ -44,7 +44,7 @@ of scores, not by scores.
     >>> check("outvoted", ...)
     Not answered yet. Put your answer in place of the three dots and run the cell again.
     """
-    if exercise not in _JUDGES:
+    if not isinstance(exercise, str) or exercise not in _JUDGES:
         near = get_close_matches(str(exercise), _JUDGES, n=3, cutoff=0.4) or sorted(_JUDGES)
         raise KeyError(f"no exercise {exercise!r}; near names: {', '.join(near)}")
     if answer is ... or answer is None:

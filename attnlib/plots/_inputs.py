@@ -24,6 +24,13 @@ def to_array(values, name):
     return array
 
 
+def to_dict(entries, name, what):
+    """A dict, or nothing at all as an empty one."""
+    if entries is not None and not isinstance(entries, dict):
+        raise TypeError(f"{name} must be a dict of label to {what}; got {type(entries).__name__}.")
+    return entries or {}
+
+
 def to_words(words, name):
     """A list of strings, at least one; a string counts as its characters."""
     try:

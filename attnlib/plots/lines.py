@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from attnlib.plots._inputs import to_array
+from attnlib.plots._inputs import to_array, to_dict
 from attnlib.plots.style import (
     DASHES,
     DPI,
@@ -68,7 +68,8 @@ def curves(x, measured, *, theory=None, title, xlabel, ylabel, logx=False):
         raise ValueError(f"x has shape {x.shape}, but must be (n,) with at least one entry.")
     if logx and x.min() <= 0:
         raise ValueError(f"x reaches down to {x.min():.3g}, but a logarithmic axis starts above 0.")
-    theory = theory or {}
+    measured = to_dict(measured, "measured", "numbers")
+    theory = to_dict(theory, "theory", "function of x")
     if not measured and not theory:
         raise ValueError("measured and theory are both empty, so there is nothing to draw.")
     _at_most(measured, len(PALETTE), "measured")

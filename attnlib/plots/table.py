@@ -62,6 +62,8 @@ class AttentionTable:
     def __init__(self, weights, queries, keys, title):
         self.queries, self.keys = to_words(queries, "queries"), to_words(keys, "keys")
         self.weights = to_weights(weights, (len(self.queries), len(self.keys)), "weights")
+        if title is not None and not isinstance(title, str):
+            raise TypeError(f"title must be a string or None; got {type(title).__name__}.")
         self.title = title
 
     def __repr__(self):

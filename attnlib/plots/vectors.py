@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from attnlib.plots._inputs import to_array, to_words
+from attnlib.plots._inputs import to_array, to_dict, to_words
 from attnlib.plots.style import (
     DPI,
     FAINT,
@@ -70,7 +70,7 @@ def plane(
             f"points has shape {points.shape}, but {len(labels)} labels call for "
             f"({len(labels)}, 2): one row a point, two numbers each."
         )
-    tips = {str(label): _tip(tip, label) for label, tip in (arrows or {}).items()}
+    tips = {str(label): _tip(tip, label) for label, tip in to_dict(arrows, "arrows", "vector").items()}
     _at_most_colours(tips)
 
     fig = Figure()

@@ -47,6 +47,12 @@ def test_padding_left_right_ragged_none_and_nothing_else(lib):
     np.testing.assert_array_equal(lib.numpy(padding_mask(lib.array(tokens), 7))[:, 0, 0], tokens != 7)
 
 
+def test_an_id_that_no_token_can_hold_hides_nothing(lib):
+    tokens = lib.array(np.arange(256, dtype=np.uint8)[None])
+    for pad_id in (256, -1, 300, 10**30):
+        assert lib.numpy(padding_mask(tokens, pad_id)).all()
+
+
 def test_masks_combine(lib):
     tokens = lib.array(np.array([[4, 4, 0]]))
     both = padding_mask(tokens) & causal_mask(3, like=tokens)
@@ -68,6 +74,7 @@ def test_like_chooses_library_and_device():
     [
         (lambda: causal_mask(0), ValueError, ["n_query must be at least 1", "got 0"]),
         (lambda: causal_mask(3, -2), ValueError, ["n_key must be at least 1", "got -2"]),
+        (lambda: causal_mask(torch.tensor(3.0)), TypeError, ["n_query must be a whole number", "3."]),
         (lambda: causal_mask(2.0), TypeError, ["n_query must be a whole number", "2.0"]),
         (lambda: causal_mask(True), TypeError, ["n_query must be a whole number", "True"]),
         (lambda: causal_mask(3, align="left"), ValueError, ["align", "'end' or 'start'", "'left'"]),
@@ -82,6 +89,9 @@ def test_like_chooses_library_and_device():
             ["tokens", "not empty", "(2, 0)"],
         ),
         (lambda: padding_mask(np.array([[1.0]])), TypeError, ["tokens", "integer ids", "float64"]),
+        (lambda: padding_mask(np.array([[1]]), np.array([0, 0])), TypeError, ["pad_id", "one integer"]),
+        (lambda: padding_mask(torch.tensor([[1]]), torch.tensor(0.5)), TypeError, ["pad_id"]),
+        (lambda: causal_mask(3, align=np.array(["end"])), ValueError, ["align", "'end' or 'start'"]),
         (lambda: padding_mask(np.array([[1]]), "0"), TypeError, ["pad_id", "one integer", "'0'"]),
     ],
 )

@@ -84,6 +84,13 @@ def test_an_additive_mask_and_causal_hold_together(lib):
     assert (lib.numpy(weights)[:, hidden == -np.inf] == 0).all()
 
 
+def test_more_queries_than_keys_with_an_additive_mask_leave_the_first_rows_empty(lib):
+    q, k, v = (lib.array(x) for x in draw(14, (5, 4), (3, 4), (3, 2)))
+    for weights in (False, True):
+        out = attention(q, k, v, lib.array(np.zeros((5, 3))), causal=True, return_weights=weights)
+        assert (lib.numpy(out[0] if weights else out)[:2] == 0).all()
+
+
 @given(shapes, st.booleans(), st.booleans())
 def test_both_speeds_and_both_libraries_give_what_a_loop_gives(shape, causal, masked):
     lead, n_query, n_key, d, dv, seed = shape
@@ -226,6 +233,33 @@ def test_half_precision_scores_that_would_overflow_do_not(lib):
     np.testing.assert_array_equal(lib.numpy(weights), [[1, 0]])
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("bias", [[-1e9, -1e9, -1e9], [-7e4, -7e4 - 1, 0], [0.5, -1, 2]])
+def test_additive_masks_of_another_type_give_both_speeds_the_same(dtype, bias):
+    q, k, v = (torch.tensor(x, dtype=dtype) for x in draw(12, (2, 4), (3, 4), (3, 4)))
+    for kind in (torch.float32, torch.float64):
+        mask = torch.tensor([bias, [0, 0, 0]], dtype=kind)
+        explicit = attention(q, k, v, mask, return_weights=True)[0]
+        fused = attention(q, k, v, mask)
+        assert explicit.dtype == fused.dtype == dtype
+        torch.testing.assert_close(fused, explicit)
+
+
+@pytest.mark.parametrize("dv", [3, 8, 20])
+def test_values_of_another_width_take_the_fast_path_too(monkeypatch, dv):
+    widths = []
+
+    def spy(q, k, v, *args, **kwargs):
+        widths.append({x.shape[-1] for x in (q, k, v)})
+        return scaled_dot_product_attention(q, k, v, *args, **kwargs)
+
+    monkeypatch.setattr("torch.nn.functional.scaled_dot_product_attention", spy)
+    q, k, v = (torch.tensor(x) for x in draw(13, (2, 4, 8), (2, 5, 8), (2, 5, dv)))
+    out = attention(q, k, v)
+    assert out.shape == (2, 4, dv) and widths == [{max(8, dv)}]
+    torch.testing.assert_close(out, attention(q, k, v, return_weights=True)[0])
+
+
 def test_integers_and_mixed_types(lib):
     q, k, v = (np.arange(n).reshape(-1, 2) for n in (4, 6, 6))
     got = lib.numpy(attention(*(lib.array(x) for x in (q, k, v))))
@@ -310,8 +344,10 @@ ERRORS = [
         TypeError,
         ["causal must be True or False", "'yes'"],
     ),
-    (lambda: attention(A, A, A, scale="small"), TypeError, ["scale", "finite number", "'small'"]),
-    (lambda: attention(A, A, A, scale=np.nan), TypeError, ["scale", "finite number", "nan"]),
+    (lambda: attention(A, A, A, scale="small"), TypeError, ["scale", "number", "'small'"]),
+    (lambda: attention(A, A, A, scale=np.nan), ValueError, ["scale must be finite", "nan"]),
+    (lambda: attention(A, A, A, scale=True), TypeError, ["scale", "number", "True"]),
+    (lambda: attention(np.ma.array(A), A, A), TypeError, ["q must be a plain array", "masked"]),
     (lambda: attention_weights(A, B[:, :2]), ValueError, ["k must be as wide as q", "(4, 2)"]),
 ]
 

@@ -107,6 +107,18 @@ def test_leading_blocks_of_minus_infinity_change_nothing(lib):
     np.testing.assert_allclose(got, softmax(x), rtol=1e-14)
 
 
+def test_the_first_finite_score_may_come_late_and_be_low(lib):
+    x = np.array([[-np.inf, -np.inf, -1000.0, -1001.0]])
+    np.testing.assert_allclose(lib.numpy(online_softmax(lib.array(x))), softmax(x), rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_any_positive_temperature_has_its_limit(lib, dtype):
+    x = lib.array(np.array([1, 1, 0], dtype))
+    np.testing.assert_allclose(lib.numpy(softmax(x, temperature=1e-50)), [0.5, 0.5, 0])
+    np.testing.assert_allclose(lib.numpy(softmax(x, temperature=1e300)), [1 / 3] * 3, rtol=1e-3)
+
+
 def test_temperature_sharpens_and_flattens_and_survives_large_scores(lib):
     x = lib.array(np.array([1.0, 2.0, 3.0]))
     top = [lib.numpy(softmax(x, temperature=t))[-1] for t in (0.01, 0.5, 1, 5, 1e6)]
@@ -176,7 +188,9 @@ def test_gradients_of_a_masked_row_and_of_a_temperature():
             ["temperature", "positive", "got 0"],
         ),
         (lambda: softmax(np.zeros(3), temperature=-1), ValueError, ["temperature", "got -1"]),
-        (lambda: softmax(np.zeros(3), temperature="hot"), TypeError, ["temperature", "'hot'"]),
+        (lambda: softmax(np.zeros(3), temperature="2"), TypeError, ["temperature", "'2'"]),
+        (lambda: softmax(np.zeros(3), temperature=True), TypeError, ["temperature", "True"]),
+        (lambda: softmax(np.zeros(3), temperature=np.nan), ValueError, ["temperature", "nan"]),
         (lambda: online_softmax(np.zeros(3), block_size=0), ValueError, ["block_size", "got 0"]),
         (lambda: online_softmax(np.zeros(3), block_size=1.5), TypeError, ["block_size", "1.5"]),
         (lambda: log_softmax([1.0]), TypeError, ["x must be a NumPy array"]),

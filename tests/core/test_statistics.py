@@ -50,6 +50,24 @@ def test_jacobian_is_symmetric_sums_to_zero_and_has_the_norms_it_says(z):
     assert (spectral <= 0.5 + 1e-12).all()
 
 
+@pytest.mark.parametrize(
+    "dtype, gap, rtol", [(np.float16, 5, 1e-3), (np.float32, 10, 1e-5), (np.float64, 20, 1e-12)]
+)
+def test_saturated_rows_keep_their_relative_accuracy(lib, dtype, gap, rtol):
+    # With scores g and 0 the weights are s and 1 - s, all four entries of the Jacobian +- s (1 - s).
+    product = float(np.exp(-gap) / (1 + np.exp(-gap)) ** 2)
+    z = lib.array(np.array([gap, 0], dtype))
+    np.testing.assert_allclose(lib.numpy(softmax_jacobian(z)), np.array([[1, -1], [-1, 1]]) * product, rtol)
+    np.testing.assert_allclose(float(softmax_jacobian_norm(z)), 2 * product, rtol)
+    np.testing.assert_allclose(float(softmax_jacobian_norm(z, kind="spectral")), 2 * product, max(rtol, 1e-4))
+
+
+def test_norm_has_a_gradient_where_the_softmax_is_certain():
+    z = torch.tensor([1000.0, 0.0, 0.0], requires_grad=True)
+    softmax_jacobian_norm(z).backward()
+    assert torch.isfinite(z.grad).all()
+
+
 def test_jacobian_is_what_autograd_finds():
     z = torch.randn(5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     found = torch.autograd.functional.jacobian(softmax, z)
@@ -63,11 +81,17 @@ def test_entropy_lies_between_certain_and_uniform(z):
 
 
 def test_entropy_of_zeros_and_its_gradient():
-    assert entropy(np.array([1.0, 0.0, 0.0])) == 0
+    assert str(float(entropy(np.array([1.0, 0.0, 0.0])))) == "0.0"
+    np.testing.assert_allclose(entropy(np.array([1 - 1e-7, 1e-7])), 1.7118095e-6, rtol=1e-5)
     np.testing.assert_allclose(entropy(np.full((2, 8), 1 / 8), axis=1), np.log(8))
     p = torch.tensor([0.5, 0.5, 0.0], requires_grad=True)
     entropy(p).backward()
     assert torch.isfinite(p.grad).all()
+
+
+def test_entropy_of_half_precision_is_computed_in_float32():
+    p = np.full(2048, 1 / 2048, np.float16)
+    assert abs(float(entropy(p)) - np.log(2048)) < 0.01  # summed in float16 it would stand at 4
 
 
 def test_numpy_equals_torch_in_half_precision_too():
@@ -111,9 +135,11 @@ def test_numpy_equals_torch_in_half_precision_too():
             ValueError,
             ["p must hold probabilities", "-0.1", "softmax"],
         ),
+        (lambda: entropy(np.array([5.0, 0.0])), ValueError, ["p must hold probabilities", "5"]),
         (lambda: entropy(np.zeros((0,))), ValueError, ["p must not be empty", "(0,)"]),
         (lambda: entropy(np.array([1.0]), axis=1), ValueError, ["axis 1", "(1,)"]),
-        (lambda: softmax_jacobian([1.0]), TypeError, ["NumPy array", "list"]),
+        (lambda: softmax_jacobian([1.0]), TypeError, ["z must be a NumPy array", "list"]),
+        (lambda: softmax_jacobian(np.zeros((2, 0))), ValueError, ["z must not be empty", "(2, 0)"]),
         (
             lambda: softmax_jacobian_norm(np.zeros(2), kind="max"),
             ValueError,

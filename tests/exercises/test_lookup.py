@@ -1,5 +1,8 @@
 """Lesson 01's exercises: every right way accepted, every known mistake named."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -83,6 +86,17 @@ def shifts_only_down(query, keys, values, temperature=1.0):
     return e / e.sum() @ values
 
 
+def subtracts_the_first(query, keys, values, temperature=1.0):
+    scores = keys @ query / temperature
+    e = np.exp(scores - scores[0])
+    return e / e.sum() @ values
+
+
+def divides_before_subtracting(query, keys, values, temperature=1.0):
+    e = np.exp(keys @ query / temperature - (keys @ query).max())
+    return e / e.sum() @ values
+
+
 def other_default(query, keys, values, temperature=2.0):
     return by_matmul(query, keys, values, temperature)
 
@@ -120,6 +134,7 @@ WRONG = [
     ("half_and_half", (2, 1.5), "too_short", "A 0.488, B 0.488"),
     ("half_and_half", (40, 30.1), "too_long", "nearly right"),
     ("half_and_half", (4, 3.012), "too_long", "nearly right"),
+    ("half_and_half", (1e308, 7e307), None, "overflow"),
     ("half_and_half", (0, 0), "zero", "needs a direction"),
     ("half_and_half", (1, 2, 3), None, "shape (3,)"),
     ("half_and_half", ("4", "3"), None, "('4', '3')"),
@@ -152,11 +167,14 @@ WRONG = [
     ("hidden_fault", (np.ones(3), keys, keys), None, "each of the 2 features"),
     ("hidden_fault", (np.ones((1, 2)), keys, keys), None, "(1, 2), (3, 2) and (3, 2)"),
     ("hidden_fault", np.ones(3), None, "three arrays"),
+    ("hidden_fault", (np.zeros(0), np.zeros((3, 0)), np.zeros((3, 0))), None, "0 features"),
     ("hidden_fault", ("a", keys, keys), None, "query must be an array of numbers"),
-    ("soft_lookup", clips(700), "large_scores", "On scores of 4000 and 800"),
+    ("soft_lookup", clips(700), "large_scores", "On scores of 800 and 4000"),
     ("soft_lookup", clips(20), "large_scores", "Clipping would"),
-    ("soft_lookup", hard_when_large, "large_scores", "On scores of 5000 and 4999"),
+    ("soft_lookup", hard_when_large, "large_scores", "On scores of 4000 and 3999 at temperature 0.1"),
     ("soft_lookup", shifts_only_down, "large_scores", "On scores of -3000 and -3001"),
+    ("soft_lookup", subtracts_the_first, "large_scores", "On scores of 800 and 4000"),
+    ("soft_lookup", divides_before_subtracting, "large_scores", "at temperature 10"),
     ("soft_lookup", other_default, None, "The default is 1."),
     ("soft_lookup", by_the_package, "package", "calls the package"),
     ("soft_lookup", lambda *a: attnlib.softmax(a[1] @ a[0]) @ a[2], "package", "calls the package"),
@@ -210,3 +228,16 @@ def test_verdicts_say_the_same_in_text_and_html_and_escape_it():
 
 def test_the_key_that_never_wins_is_not_the_shortest():
     assert np.linalg.norm(PLANE_KEYS, axis=1).argmin() == 3
+
+
+def test_the_notebook_shows_the_keys_that_are_judged():
+    path = Path(__file__).resolve().parents[2] / "notebooks" / "01_lookup_to_attention.ipynb"
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    (line,) = [
+        line
+        for cell in cells
+        for line in "".join(cell["source"]).splitlines()
+        if line.startswith("five_keys =")
+    ]
+    shown = eval(line.split("=", 1)[1], {"np": np})
+    np.testing.assert_array_equal(shown, PLANE_KEYS)

@@ -107,3 +107,8 @@ def test_spread_leaves_alone_what_does_not_touch():
 def test_what_does_not_fit_is_named(x, measured, more, error, message):
     with pytest.raises(error, match=message):
         curves(x, measured, **NAMES, **more)
+
+
+def test_a_list_instead_of_a_dict_is_named():
+    with pytest.raises(TypeError, match="measured must be a dict of label to numbers; got list"):
+        curves([1, 2], [1, 2], title="Does it?", xlabel="x", ylabel="y")

@@ -71,7 +71,10 @@ class Slide:
 
 def write_deck(notebook, folder):
     """Build the deck of `notebook` (a path) in `folder`, replacing an earlier build."""
-    nb = nbformat.read(notebook, as_version=4)
+    try:
+        nb = lesson.read(notebook).notebook
+    except ValueError as error:
+        raise DeckError(f"{error}.") from error
     slides = slides_of(nb.cells)
     if not slides:
         raise DeckError(f"{notebook.name} has no cell marked as a slide: set "
