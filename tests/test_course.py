@@ -247,6 +247,47 @@ def test_a_learners_copy_spoils_no_prediction(course, checkout):
     assert {**own, "cells": cells} == lesson
 
 
+@pytest.mark.parametrize("damage", ['{"cells": [', "[]", "<<<<<<< HEAD", '{"cells": [1]}'])
+def test_a_damaged_lesson_is_named_with_the_way_to_get_it_back(course, checkout, capsys, damage):
+    checkout.write("notebooks/01_first.ipynb", damage)
+    assert course.main(["reset", "01"]) == 1
+    assert "git checkout -- notebooks/01_first.ipynb" in capsys.readouterr().err
+    assert not list(checkout.work.iterdir())
+
+
+@pytest.mark.parametrize("damage", ["[]", "null", "{", '{"extras": 3}'])
+def test_a_damaged_record_of_copies_stops_nothing(course, checkout, monkeypatch, damage):
+    study(course, monkeypatch)
+    checkout.write("work/.copied.json", damage)
+    assert study(course, monkeypatch) == "01_first.ipynb"
+
+
+@pytest.mark.parametrize(
+    "arguments, found",
+    [
+        (["lab", "1", "2"], "lab takes the number of one lesson, not also '2'."),
+        (["lab", "--port=0"], "There is no port 0; name one from 1 to 65535"),
+        (["lab", "--port=99999"], "There is no port 99999"),
+        (["lab", "--ip=192.0.2.1"], "This machine cannot listen on 192.0.2.1"),
+        (["reset", "\u00b2"], "There is no lesson"),
+    ],
+)
+def test_what_cannot_be_served_is_said(course, checkout, monkeypatch, capsys, arguments, found):
+    monkeypatch.setattr(course, "set_up", lambda extra: None)
+    assert course.main(arguments) == 1
+    assert found in capsys.readouterr().err
+
+
+@posix
+def test_a_damaged_stamp_means_a_new_set_up(course, checkout):
+    assert course.main(["test"]) == 0
+    for damage in ("[]", "{}", "{"):
+        checkout.commands()
+        course.STAMP.write_text(damage, encoding="utf-8")
+        assert course.main(["test"]) == 0
+        assert checkout.commands()[-1] == "-m pytest"
+
+
 def test_lab_says_when_a_newer_lesson_exists_until_it_was_laid(course, checkout, monkeypatch, capsys):
     study(course, monkeypatch)
     checkout.write("work/02_second.ipynb", "the learner's work")

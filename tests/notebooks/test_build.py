@@ -49,6 +49,17 @@ def test_builds_and_then_changes_nothing(folder, capsys):
     assert [entry.name for entry in folder.iterdir()] == [path.name]
 
 
+@pytest.mark.parametrize("damage", [b'{"cells": [', b"[]", b"<<<<<<< HEAD", b"\xff\xfe"])
+def test_a_damaged_lesson_is_named_and_the_others_are_built(folder, capsys, damage):
+    write(folder, "1 + 1", name="04_good.ipynb")
+    (folder / "03_sample.ipynb").write_bytes(damage)
+    assert build.main([]) == 1
+    found = capsys.readouterr()
+    assert "03 not written: 03_sample.ipynb is not a notebook" in found.err
+    assert found.out.startswith("04 written (")
+    assert (folder / "03_sample.ipynb").read_bytes() == damage
+
+
 def test_a_measured_cell_keeps_its_output_unless_told(folder):
     path = write(folder, "y = 4\nprint('fresh')", tags=["measured"])
     assert build.main([]) == 0
