@@ -14,6 +14,7 @@ def main(arguments=None):
     """Returns the exit status, or a sentence that says why nothing could be built."""
     options = parsed(arguments)
     try:
+        import lesson
         from deck import browser, page
     except ModuleNotFoundError as error:
         return (f"{error.name} is not installed. `python3 course.py slides` installs it, and so "
@@ -22,9 +23,9 @@ def main(arguments=None):
     if options.check and not path:
         return "--check needs Chromium or Chrome, and neither was found: install chromium."
     try:
-        lessons = find_lessons(ROOT / "notebooks", options.lessons)
-        decks = [build(page, lesson) for lesson in lessons]
-    except (LessonError, page.DeckError) as error:
+        paths = lesson.find(options.lessons, ROOT / "notebooks")
+        decks = [build(page, path) for path in paths]
+    except (LookupError, page.DeckError) as error:
         return str(error)
     except OSError as error:
         return f"The deck could not be written: {error}"
@@ -34,10 +35,6 @@ def main(arguments=None):
     with browser.launched(path) as chromium:
         findings = [finish(browser, chromium, deck, options) for deck in decks]
     return 1 if any(findings) else 0
-
-
-class LessonError(Exception):
-    """A sentence for the user."""
 
 
 def parsed(arguments):
@@ -51,19 +48,8 @@ def parsed(arguments):
     return options
 
 
-def find_lessons(folder, numbers):
-    """The paths of the lessons with these numbers ("01" or "1"), or of all."""
-    lessons = {path.name[:2]: path for path in sorted(folder.glob("[0-9][0-9]_*.ipynb"))}
-    wanted = [number.zfill(2) for number in numbers] or list(lessons)
-    missing = [number for number in wanted if number not in lessons]
-    if missing or not wanted:
-        there = ", ".join(path.stem for path in lessons.values()) or "none"
-        raise LessonError(f"No lesson {' or '.join(missing) or 'at all'} in {folder}. There is: {there}.")
-    return [lessons[number] for number in wanted]
-
-
-def build(page, lesson):
-    deck = page.write_deck(lesson, ROOT / "slides" / lesson.stem)
+def build(page, path):
+    deck = page.write_deck(path, ROOT / "slides" / path.stem)
     print(f"{deck.folder / 'index.html'}: {deck.slides} slides, notes: {deck.minutes} minutes; "
           "press S for the speaker's window")
     return deck

@@ -91,15 +91,11 @@ def write_deck(notebook, folder):
 
 # Cells to slides
 
-def slide_type(cell):
-    return cell.metadata.get("slideshow", {}).get("slide_type", "-")
-
-
 def slides_of(cells):
     """The slides, in order. What stands before the first marked slide is left out."""
     slides = []
     for cell in cells:
-        kind = slide_type(cell)
+        kind = lesson.slide_type(cell)
         if kind in ("slide", "subslide"):
             slides.append(Slide([], [], opens_column=kind == "slide" or not slides))
         if not slides or kind == "skip":
@@ -155,7 +151,7 @@ def wrap_fragments(cells):
     inside = False
     for cell in cells:
         mark(cell, "", "")
-        if slide_type(cell) == "fragment":
+        if lesson.slide_type(cell) == "fragment":
             cell.metadata.deck.before = ("</div>\n" if inside else "") + '<div class="fragment">'
             inside = True
     if inside:
