@@ -100,7 +100,8 @@ def never_wins(name):
         return right(
             "E lies inside the shape that the other four span, so in every direction one of them reaches "
             f"further. It leads for {int((weights.argmax(-1) == index).sum())} of {len(queries)} queries "
-            "tried all around. A key that others surround cannot be singled out."
+            "tried all around. E is a weighted mean of the others, so its score is the "
+            "same mean of theirs and cannot exceed them all."
         )
     best, most = queries[weights[:, index].argmax()], weights[:, index].max()
     reason = (
@@ -129,11 +130,12 @@ def book_scores(scores):
     shown = f"The softmax of your scores is {_list(weights)}. "
     alike = np.ptp(scores[:5]) < 1e-3
     gap = scores[:5].mean() - scores[5]
-    if alike and abs(scores[0] - 2 * scores[5]) < 0.005 and 0 < scores[5] < 0.9:
+    if alike and abs(scores[0] - 2 * scores[5]) < 0.005 and scores[5] > 0:
         return wrong(
             shown
-            + "Your numbers have the ratio that the weights should have. As scores they differ too little: "
-            "a difference of scores is a ratio of weights.",
+            + "Your numbers have the ratio that the weights should have. As scores they differ too "
+            + ("little" if gap < np.log(2) else "much")
+            + ": a difference of scores is a ratio of weights.",
             "weights_as_scores",
         )
     if alike and abs(gap - 1) < 1e-3:
@@ -216,12 +218,22 @@ def hidden_fault(answer):
             "Let none have more than 0.9.",
             "nothing_averaged",
         )
+    if np.ptp(weights) < 0.01:
+        return wrong(
+            "All keys have the same weight, so the query has no say. Let it prefer some of them.",
+            "query_has_no_say",
+        )
     faulty, correct = weights @ keys, weights @ values
     if faulty.shape != correct.shape:
         return wrong(
             f"The faulty function returns {len(faulty)} numbers and the right one {len(correct)}: the "
             "shape gives it away.",
             "shape_tells",
+        )
+    if (np.ptp(values, axis=0) < 0.1).all():
+        return wrong(
+            "Your values are all alike, so any weights would give the same answer. Let them differ.",
+            "values_alike",
         )
     if (np.abs(values - keys) < 0.1).all():
         return wrong(
@@ -320,6 +332,10 @@ _MISCONCEPTIONS = {
     "returns_weights": (
         lambda q, k, v, t=1.0: _lookup(q, k, np.eye(len(k)), t),
         "You return the weights. Take the mean of the values with them.",
+    ),
+    "sum_of_values": (
+        lambda q, k, v, t=1.0: v.sum(0),
+        "That is the sum of the values: each weight was divided by itself. Over which axis did you sum?",
     ),
     "plain_mean": (
         lambda q, k, v, t=1.0: v.mean(0),
