@@ -226,6 +226,15 @@ def test_narrow_types_come_back_in_their_own_type(lib, dtype, atol):
         np.testing.assert_allclose(lib.numpy(got), expected, atol=atol)
 
 
+def test_half_precision_weights_are_not_rounded_before_the_mean(lib):
+    # Large values that nearly cancel: a weight off by 1e-4 would move the mean by 0.4.
+    q, k = np.array([[1.0]], np.float16), np.array([[0.5], [0.0]], np.float16)
+    v = np.array([[1546.0], [-2550.0]], np.float16)
+    expected = by_hand(*(x.astype(np.float64) for x in (q, k, v)))
+    out, _ = attention(*(lib.array(x) for x in (q, k, v)), return_weights=True)
+    np.testing.assert_allclose(lib.numpy(out), expected, atol=1e-3)
+
+
 def test_half_precision_scores_that_would_overflow_do_not(lib):
     q = np.full((1, 64), 60.0, np.float16)  # q.k = 230,400; float16 ends at 65,504
     k = np.stack([q[0], q[0] - 1]).astype(np.float16)

@@ -159,6 +159,7 @@ WRONG = [
     ("hidden_fault", (one, keys, keys + 1e-7), "values_are_keys", "or nearly"),
     ("hidden_fault", (one, np.ones((3, 2)), keys), None, "three keys"),
     ("hidden_fault", (one, keys * 1e-9, keys * 0), None, "differ by 0.1"),
+    ("hidden_fault", (one * 3, keys, keys + 1), "nothing_averaged", "0.909 of the weight"),
     ("hidden_fault", (one * 99, keys, solved), "nothing_averaged", "1.000 of the weight"),
     ("hidden_fault", (one, keys, np.ones((3, 3))), "shape_tells", "2 numbers and the right one 3"),
     ("hidden_fault", (one * 0, keys, keys[::-1]), "query_has_no_say", "has no say"),
