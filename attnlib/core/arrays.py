@@ -18,8 +18,7 @@ def namespace(**arrays):
     first = next(iter(arrays.values()))
     if len({type(array) for array in arrays.values()}) > 1 or type(first) is not np.ndarray:
         _check_arrays(arrays)
-    # NumPy 2 follows the standard itself; the compatibility wrapper takes a quarter second to load.
-    return np if isinstance(first, np.ndarray | np.generic) else _namespace_of(type(first), first)
+    return _namespace_of(first)
 
 
 def _check_arrays(arrays):
@@ -28,12 +27,15 @@ def _check_arrays(arrays):
             raise TypeError(
                 f"{name} must be a plain array; got a masked array. Pass {name}.data, and a mask."
             )
-        if not _is_array(type(array), array):
+        if type(array) not in _KNOWN and not is_array_api_obj(array):
             raise TypeError(
                 f"{name} must be a NumPy array or a torch tensor; got {type(array).__name__}. "
                 f"np.asarray({name}) makes an array of a list of numbers."
             )
-    libraries = {name: _library(array) for name, array in arrays.items()}
+    libraries = {
+        name: _namespace_of(array).__name__.removeprefix("array_api_compat.")
+        for name, array in arrays.items()
+    }
     if len(set(libraries.values())) > 1:
         found = ", ".join(f"{name} from {library}" for name, library in libraries.items())
         raise TypeError(f"all arguments must come from one library; got {found}")
@@ -46,22 +48,14 @@ def _check_arrays(arrays):
             )
 
 
-def _library(array):
-    if isinstance(array, np.ndarray | np.generic):
-        return "numpy"
-    return _namespace_of(type(array), array).__name__.removeprefix("array_api_compat.")
-
-
 _KNOWN = {}  # asking array_api_compat takes longer than a small attention; a type's answer stays
 
 
-def _is_array(kind, array):
-    return kind in _KNOWN or is_array_api_obj(array)
-
-
-def _namespace_of(kind, array):
+def _namespace_of(array):
+    kind = type(array)
     if kind not in _KNOWN:
-        _KNOWN[kind] = array_namespace(array)
+        # NumPy 2 follows the standard itself; the compatibility wrapper takes a quarter second to load.
+        _KNOWN[kind] = np if isinstance(array, np.ndarray | np.generic) else array_namespace(array)
     return _KNOWN[kind]
 
 
@@ -100,6 +94,21 @@ def float_dtype(xp, **arrays):
 def working_dtype(xp, dtype):
     """The type to compute in: float32 for half precision, otherwise ``dtype`` itself."""
     return xp.float32 if xp.finfo(dtype).bits < 32 else dtype
+
+
+def working_array(array, axis, name):
+    """What a function of one array starts from.
+
+    Returns
+    -------
+    xp, array, axis, dtype
+        The namespace, the array in the type to compute in, the axis counted from 0, and the type that
+        the result should have.
+    """
+    xp = namespace(**{name: array})
+    axis = valid_axis(axis, array, name)
+    dtype = float_dtype(xp, **{name: array})
+    return xp, xp.astype(array, working_dtype(xp, dtype), copy=False), axis, dtype
 
 
 def valid_axis(axis, array, name):

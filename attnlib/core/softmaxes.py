@@ -3,7 +3,7 @@
 import math
 from numbers import Real
 
-from attnlib.core.arrays import float_dtype, namespace, valid_axis, valid_length, working_dtype
+from attnlib.core.arrays import valid_length, working_array
 
 
 def softmax(x, axis=-1, *, temperature=1.0):
@@ -44,10 +44,8 @@ def softmax(x, axis=-1, *, temperature=1.0):
     >>> softmax(np.array([0.0, np.log(3.0)]))
     array([0.25, 0.75])
     """
-    xp, x, axis, dtype = _scores(x, axis)
-    limits = xp.finfo(x.dtype)  # a temperature outside them would become 0 or infinite
-    temperature = min(max(_valid_temperature(temperature), float(limits.smallest_normal)), float(limits.max))
-    e, total, _ = shifted_exp(xp, x, axis, temperature)
+    xp, x, axis, dtype = working_array(x, axis, "x")
+    e, total, _ = shifted_exp(xp, x, axis, _valid_temperature(temperature, xp.finfo(x.dtype)))
     return xp.astype(e / total, dtype, copy=False)
 
 
@@ -83,7 +81,7 @@ def log_softmax(x, axis=-1):
     >>> log_softmax(np.array([0.0, 1000.0]))
     array([-1000.,     0.])
     """
-    xp, x, axis, dtype = _scores(x, axis)
+    xp, x, axis, dtype = working_array(x, axis, "x")
     _, total, top = shifted_exp(xp, x, axis)
     return xp.astype(x - top - xp.log(total), dtype, copy=False)
 
@@ -119,7 +117,7 @@ def logsumexp(x, axis=-1, *, keepdims=False):
     >>> float(logsumexp(np.array([1000.0, 1000.0])))
     1000.6931471805599
     """
-    xp, x, axis, dtype = _scores(x, axis)
+    xp, x, axis, dtype = working_array(x, axis, "x")
     _, total, top = shifted_exp(xp, x, axis)
     empty = total == 0
     result = xp.where(empty, -math.inf, top + xp.log(xp.where(empty, 1, total)))
@@ -163,7 +161,7 @@ def online_softmax(x, axis=-1, *, block_size=1):
     array([0.25, 0.75])
     """
     block_size = valid_length(block_size, "block_size")
-    xp, x, axis, dtype = _scores(x, axis)
+    xp, x, axis, dtype = working_array(x, axis, "x")
     rows = xp.moveaxis(x, axis, -1)
     m, s = xp.full_like(rows[..., :1], -math.inf), xp.zeros_like(rows[..., :1])
     for start in range(0, rows.shape[-1], block_size):
@@ -203,14 +201,8 @@ def finite_shift(xp, top):
     return xp.where(top == -math.inf, 0, top)
 
 
-def _scores(x, axis):
-    xp = namespace(x=x)
-    axis = valid_axis(axis, x, "x")
-    dtype = float_dtype(xp, x=x)
-    return xp, xp.astype(x, working_dtype(xp, dtype), copy=False), axis, dtype
-
-
-def _valid_temperature(temperature):
+def _valid_temperature(temperature, limits):
+    """The temperature as a number within a type's ``limits``, outside which it would become 0 or inf."""
     if isinstance(temperature, bool) or not isinstance(temperature, Real):
         raise TypeError(f"temperature must be a number; got {temperature!r}")
     if not 0 < temperature < math.inf:
@@ -218,4 +210,4 @@ def _valid_temperature(temperature):
             f"temperature must be a positive finite number; got {temperature:g}. Towards 0 the softmax "
             "becomes argmax, towards infinity it becomes uniform."
         )
-    return float(min(temperature, 1e308))
+    return float(min(max(temperature, float(limits.smallest_normal)), float(limits.max)))

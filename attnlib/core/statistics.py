@@ -2,7 +2,7 @@
 
 import math
 
-from attnlib.core.arrays import float_dtype, namespace, valid_axis, working_dtype
+from attnlib.core.arrays import float_dtype, namespace, working_array, working_dtype
 from attnlib.core.softmaxes import softmax
 
 
@@ -81,10 +81,7 @@ def entropy(p, axis=-1):
     >>> round(float(entropy(np.array([0.5, 0.5, 0.0]))), 6)      # log 2
     0.693147
     """
-    xp = namespace(p=p)
-    axis = valid_axis(axis, p, "p")
-    dtype = float_dtype(xp, p=p)
-    p = xp.astype(p, working_dtype(xp, dtype), copy=False)
+    xp, p, axis, dtype = working_array(p, axis, "p")
     wrong = (p < -1e-3) | (p > 1 + 1e-3)  # room for rounding
     if xp.any(wrong):
         raise ValueError(
@@ -124,7 +121,7 @@ def softmax_jacobian(z):
     array([[ 0.25, -0.25],
            [-0.25,  0.25]])
     """
-    xp, z, dtype = _rows(z)
+    xp, z, _, dtype = working_array(z, -1, "z")
     return xp.astype(_jacobian(xp, softmax(z)), dtype, copy=False)
 
 
@@ -159,18 +156,10 @@ def softmax_jacobian_norm(z, *, kind="frobenius"):
     """
     if kind not in ("frobenius", "spectral"):
         raise ValueError(f"kind must be 'frobenius' or 'spectral'; got {kind!r}")
-    xp, z, dtype = _rows(z)
+    xp, z, _, dtype = working_array(z, -1, "z")
     p = softmax(z)
     norm = xp.linalg.eigvalsh(_jacobian(xp, p))[..., -1] if kind == "spectral" else _frobenius(xp, p)
     return xp.astype(norm, dtype, copy=False)
-
-
-def _rows(z):
-    """The namespace, the scores in the type to compute in, and the type of the result."""
-    xp = namespace(z=z)
-    valid_axis(-1, z, "z")
-    dtype = float_dtype(xp, z=z)
-    return xp, xp.astype(z, working_dtype(xp, dtype), copy=False), dtype
 
 
 def _jacobian(xp, p):
