@@ -2,16 +2,13 @@
 
 from difflib import get_close_matches
 
-from attnlib.exercises import lookup
-from attnlib.exercises.verdict import Verdict
+from attnlib.exercises import lookup, masking, multi_head, saturation, scaling, start
+from attnlib.exercises.verdict import unanswered
 
 _JUDGES = {
-    "outvoted": lookup.outvoted,
-    "half_and_half": lookup.half_and_half,
-    "never_wins": lookup.never_wins,
-    "book_scores": lookup.book_scores,
-    "soft_lookup": lookup.soft_lookup,
-    "hidden_fault": lookup.hidden_fault,
+    name: judge
+    for lesson in (lookup, start, scaling, saturation, masking, multi_head)
+    for name, judge in lesson.JUDGES.items()
 }
 
 
@@ -48,8 +45,8 @@ of scores, not by scores.
         near = get_close_matches(str(exercise), _JUDGES, n=3, cutoff=0.4) or sorted(_JUDGES)
         raise KeyError(f"no exercise {exercise!r}; near names: {', '.join(near)}")
     if answer is ... or answer is None:
-        return Verdict(None, "Put your answer in place of the three dots and run the cell again.")
+        return unanswered("Put your answer in place of the three dots and run the cell again.")
     try:
         return _JUDGES[exercise](answer)
     except NotImplementedError:
-        return Verdict(None, "Replace the line that raises NotImplementedError and run the cell again.")
+        return unanswered("Replace the line that raises NotImplementedError and run the cell again.")

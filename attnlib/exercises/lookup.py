@@ -1,10 +1,9 @@
 """The exercises of lesson 01: each judge takes an answer and returns a verdict."""
 
-import dis
-
 import numpy as np
 
 from attnlib.core.softmaxes import softmax
+from attnlib.exercises.answers import as_floats, letter, numbers, short, uses_the_package
 from attnlib.exercises.verdict import right, wrong
 
 PLANE_KEYS = np.array([[4.0, 0.0], [1.0, 4.0], [-4.0, 2.0], [-0.5, -1.0], [1.0, 2.0]])
@@ -13,7 +12,7 @@ NAMES = "ABCDE"
 
 def outvoted(copies):
     """How many keys of score 0 does it take to outweigh one key of score 2?"""
-    number, complaint = _numbers(copies, (), "your answer")
+    number, complaint = numbers(copies, (), "your answer")
     if complaint:
         return complaint
     if abs(float(number) - np.exp(2)) < 0.05:
@@ -38,7 +37,7 @@ def outvoted(copies):
 
 def half_and_half(query):
     """A query that splits its weight evenly between A and B and leaves next to nothing to the rest."""
-    query, complaint = _numbers(query, (2,), "your query")
+    query, complaint = numbers(query, (2,), "your query")
     if complaint:
         return complaint
     if not query.any():
@@ -89,14 +88,14 @@ def half_and_half(query):
 
 def never_wins(name):
     """The key that no query but zero gives the largest weight."""
-    letter = name.strip().upper() if isinstance(name, str) else None
-    if letter not in tuple(NAMES):
-        return wrong(f'Give one of the letters in quotes, such as "A"; got {_short(name)}.')
-    index = NAMES.index(letter)
+    name, complaint = letter(name, NAMES)
+    if complaint:
+        return complaint
+    index = NAMES.index(name)
     angles = np.radians(np.arange(0, 360, 5))
     queries = np.round(4 * np.stack([np.cos(angles), np.sin(angles)], -1), 1)
     weights = softmax(queries @ PLANE_KEYS.T)
-    if letter == "E":
+    if name == "E":
         return right(
             "E lies inside the shape that the other four span, so in every direction one of them reaches "
             f"further. It leads for {int((weights.argmax(-1) == index).sum())} of {len(queries)} queries "
@@ -106,18 +105,18 @@ def never_wins(name):
     best, most = queries[weights[:, index].argmax()], weights[:, index].max()
     reason = (
         " It is the shortest key, but it stands at the edge of the set, and some direction has it in front."
-        if letter == "D"
+        if name == "D"
         else ""
     )
     return wrong(
-        f"The query ({best[0]:g}, {best[1]:g}) gives {letter} the weight {most:.2f}.{reason}",
+        f"The query ({best[0]:g}, {best[1]:g}) gives {name} the weight {most:.2f}.{reason}",
         "shortest_key" if reason else None,
     )
 
 
 def book_scores(scores):
     """Scores whose softmax weighs five books alike and the sixth half as much."""
-    scores, complaint = _numbers(scores, (6,), "your scores")
+    scores, complaint = numbers(scores, (6,), "your scores")
     if complaint:
         return complaint
     target = np.array([2.0] * 5 + [1.0]) / 11
@@ -157,7 +156,7 @@ def book_scores(scores):
 
 def soft_lookup(function):
     """``soft_lookup(query, keys, values, temperature=1.0)``: the weighted average of the values."""
-    if _uses_the_package(function):
+    if uses_the_package(function):
         return wrong(
             "Your function calls the package. Write the exponentials and their sum yourself.", "package"
         )
@@ -170,12 +169,12 @@ def soft_lookup(function):
         except NotImplementedError:
             raise
         except (Exception, SystemExit) as error:
-            return wrong(f"On {name} your function raised {type(error).__name__}: {_short(error, str, 200)}")
+            return wrong(f"On {name} your function raised {type(error).__name__}: {short(error, str, 200)}")
         if any(not np.array_equal(a, b) for a, b in zip(copies, arguments, strict=True)):
             return wrong(f"On {name} your function changed its input. Work on a copy.", "changes_input")
         if got is None:
             return wrong("Your function returned None. Does it end with a return?", "no_return")
-        numbers = _array(got)
+        numbers = as_floats(got)
         if numbers is None:
             return wrong(f"On {name} your function returned {type(got).__name__}, not numbers.")
         narrow = getattr(getattr(got, "dtype", None), "itemsize", 8) < 4
@@ -195,9 +194,9 @@ def hidden_fault(answer):
         return wrong("Give three arrays: (query, keys, values).")
     arrays = {}
     for name, given in zip(("query", "keys", "values"), answer, strict=True):
-        arrays[name] = array = _array(given)
+        arrays[name] = array = as_floats(given)
         if array is None:
-            return wrong(f"{name} must be an array of numbers; got {_short(given)}.")
+            return wrong(f"{name} must be an array of numbers; got {short(given)}.")
         if not np.isfinite(array).all() or (np.abs(array) > 100).any():
             return wrong(f"Keep all numbers of {name} between -100 and 100.")
     query, keys, values = arrays.values()
@@ -392,50 +391,19 @@ def _same(function, imitation, arguments):
     return got.shape == expected.shape and np.allclose(got, expected, equal_nan=True)
 
 
-def _uses_the_package(function):
-    """Whether a name that the function looks up is one of attnlib's functions or modules."""
-    if not hasattr(function, "__code__"):
-        return False
-    loads = dis.get_instructions(function)
-    names = {load.argval for load in loads if load.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    found = (function.__globals__.get(name) for name in names)
-    return any(
-        str(getattr(x, "__module__", None) or getattr(x, "__name__", "")).split(".")[0] == "attnlib"
-        for x in found
-        if x is not None
-    )
-
-
-def _array(answer):
-    """``answer`` as floats, or None where it does not hold real numbers."""
-    try:
-        array = np.asarray(answer)
-        return array.astype(float) if array.dtype.kind in "iuf" else None
-    except (TypeError, ValueError, OverflowError, RuntimeError):
-        return None
-
-
-def _numbers(answer, shape, name):
-    """``answer`` as an array of this shape and None, or None and the complaint."""
-    wanted = f"{shape[0]} numbers" if shape else "one number"
-    array = _array(answer)
-    if array is None:
-        return None, wrong(f"Let {name} be {wanted}; got {_short(answer)}.")
-    if array.shape != shape:
-        return None, wrong(f"Let {name} be {wanted}; got an array of shape {array.shape}.")
-    if not np.isfinite(array).all():
-        return None, wrong(f"Let {name} be finite; got {_short(answer)}.")
-    return array, None
-
-
-def _short(answer, text=repr, length=60):
-    shown = text(answer)
-    return shown if len(shown) <= length else shown[: length - 3] + "..."
-
-
 def _list(weights):
     return ", ".join(f"{weight:.3f}" for weight in weights)
 
 
 def _named(weights):
     return ", ".join(f"{name} {weight:.3f}" for name, weight in zip(NAMES, weights, strict=True))
+
+
+JUDGES = {
+    "outvoted": outvoted,
+    "half_and_half": half_and_half,
+    "never_wins": never_wins,
+    "book_scores": book_scores,
+    "soft_lookup": soft_lookup,
+    "hidden_fault": hidden_fault,
+}

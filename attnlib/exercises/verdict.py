@@ -21,12 +21,15 @@ class Verdict:
     message : str
         What the learner reads.
     misconception : str or None
-        The id of the mistake that was recognised.
+        The id of the mistake that was recognised; two are joined by "and".
+    case : tuple or None
+        The arguments that showed it.
     """
 
     passed: bool | None
     message: str
     misconception: str | None = None
+    case: tuple | None = None
 
     def __repr__(self):
         return f"{self._word}. {self.message}"
@@ -48,5 +51,9 @@ def right(message):
     return Verdict(True, message)
 
 
-def wrong(message, misconception=None):
-    return Verdict(False, message, misconception)
+def wrong(message, misconception=None, case=None):
+    return Verdict(False, message, misconception, case)
+
+
+def unanswered(message):
+    return Verdict(None, message)

@@ -1,0 +1,61 @@
+"""Reading a learner's answer: numbers out of whatever was typed, and short words for it."""
+
+import dis
+
+import numpy as np
+
+from attnlib.exercises.verdict import wrong
+
+
+def as_floats(answer):
+    """``answer`` as floats, or None where it does not hold real numbers."""
+    try:
+        array = np.asarray(answer)
+        return array.astype(float) if array.dtype.kind in "iuf" else None
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return None
+
+
+def numbers(answer, shape, name):
+    """``answer`` as a finite array of this shape and None, or None and the verdict that complains."""
+    wanted = f"{shape[0]} numbers" if shape else "one number"
+    if len(shape) > 1:
+        wanted = f"an array of shape {shape}"
+    array = as_floats(answer)
+    if array is None:
+        return None, wrong(f"Let {name} be {wanted}; got {short(answer)}.")
+    if array.shape != shape:
+        return None, wrong(f"Let {name} be {wanted}; got an array of shape {array.shape}.")
+    if not np.isfinite(array).all():
+        return None, wrong(f"Let {name} be finite; got {short(answer)}.")
+    return array, None
+
+
+def letter(answer, letters):
+    """``answer`` as one of the capital ``letters`` and None, or None and the verdict that complains."""
+    given = answer.strip().upper() if isinstance(answer, str) else None
+    if given not in tuple(letters):
+        return None, wrong(
+            f'Give one of the letters {", ".join(letters)} in quotes, such as "{letters[0]}"; '
+            f"got {short(answer)}."
+        )
+    return given, None
+
+
+def uses_the_package(function):
+    """Whether a name that the function looks up is one of attnlib's functions or modules."""
+    if not hasattr(function, "__code__"):
+        return False
+    loads = dis.get_instructions(function)
+    names = {load.argval for load in loads if load.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    found = (function.__globals__.get(name) for name in names)
+    return any(
+        str(getattr(x, "__module__", None) or getattr(x, "__name__", "")).split(".")[0] == "attnlib"
+        for x in found
+        if x is not None
+    )
+
+
+def short(answer, text=repr, length=60):
+    shown = text(answer)
+    return shown if len(shown) <= length else shown[: length - 3] + "..."
