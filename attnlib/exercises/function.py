@@ -189,12 +189,13 @@ def _complaint(value, ours, rtol, atol):
     """None where ``value`` is right, else what is wrong with it, from its type to its entries."""
     if isinstance(ours, tuple):
         if not isinstance(value, (tuple, list)) or len(value) != len(ours):
-            return f"the function must return {len(ours)} results, separated by commas; yours returns {_kind(value)}."
+            return f"the function must return {len(ours)} results, joined by commas; yours is {_kind(value)}."
         for index, (a, b) in enumerate(zip(value, ours, strict=True)):
             problem = _complaint(a, b, rtol, atol)
             if problem:
                 return f"result {index + 1} of {len(ours)}: {problem}"
         return None
+    value = np.asarray(value) if isinstance(value, (bool, int, float)) and not is_tensor(ours) else value
     if is_tensor(ours) != is_tensor(value) or not hasattr(value, "dtype"):
         return f"the result must be {_kind(ours)}; yours is {_kind(value)}."
     got, wanted = _floats(value), _floats(ours)
