@@ -21,22 +21,25 @@ from importlib import import_module
 __version__ = "0.1.0"
 
 _HOME = {
-    "attention": "core.scaled_dot_product",
-    "attention_weights": "core.scaled_dot_product",
     "causal_mask": "core.masks",
     "padding_mask": "core.masks",
     "window_mask": "core.masks",
+    "attention": "core.scaled_dot_product",
+    "attention_weights": "core.scaled_dot_product",
     "llama4_scale": "core.scales",
     "log_n_scale": "core.scales",
     "mup_scale": "core.scales",
-    "softmax": "core.softmaxes",
     "log_softmax": "core.softmaxes",
     "logsumexp": "core.softmaxes",
     "online_softmax": "core.softmaxes",
+    "softmax": "core.softmaxes",
     "dot_product_variance": "core.statistics",
     "entropy": "core.statistics",
     "softmax_jacobian": "core.statistics",
     "softmax_jacobian_norm": "core.statistics",
+    "MultiHeadAttention": "layers.multi_head",
+    "merge_heads": "layers.multi_head",
+    "split_heads": "layers.multi_head",
 }
 
 __all__ = sorted(_HOME)

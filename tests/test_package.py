@@ -15,14 +15,15 @@ MODULES = [m.name for m in pkgutil.walk_packages(attnlib.__path__, "attnlib.")]
 
 def test_every_public_name_loads_has_a_docstring_with_an_example_and_shares_no_module_name():
     for name in attnlib.__all__:
-        doc = getattr(attnlib, name).__doc__
+        value = getattr(attnlib, name)
+        doc = value.__doc__ + (value.forward.__doc__ if hasattr(value, "forward") else "")
         for part in ("Returns\n", "Raises\n", "Examples\n", ">>>"):
             assert part in doc, f"{name}: no {part.strip()}"
     assert not {m.rsplit(".", 1)[1] for m in MODULES} & set(attnlib.__all__)
 
 
 def test_an_unknown_name_says_what_there_is():
-    with pytest.raises(AttributeError, match="attnlib has no 'attend'; it has attention"):
+    with pytest.raises(AttributeError, match="attnlib has no 'attend'; it has .*, attention, "):
         attnlib.attend  # noqa: B018
 
 

@@ -141,4 +141,4 @@ def _at_least(value, least, name):
 
 def _result(array):
     """A plain number for a plain number."""
-    return float(array) if isinstance(array, np.generic) or isinstance(array, np.ndarray) and not array.ndim else array
+    return float(array) if isinstance(array, np.ndarray | np.generic) and not array.ndim else array
