@@ -21,6 +21,9 @@ from importlib import import_module
 __version__ = "0.1.0"
 
 _HOME = {
+    "future_leaks": "analysis.leaks",
+    "gradient_influence": "analysis.leaks",
+    "influence": "analysis.leaks",
     "causal_mask": "core.masks",
     "padding_mask": "core.masks",
     "window_mask": "core.masks",

@@ -1,0 +1,1 @@
+"""Studies of what a model does: which inputs an output depends on."""
