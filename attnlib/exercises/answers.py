@@ -43,17 +43,20 @@ def letter(answer, letters):
 
 
 def uses_the_package(function):
-    """Whether a name that the function looks up is one of attnlib's functions or modules."""
+    """Whether the function imports attnlib or looks up a name that is one of its functions or modules."""
     if not hasattr(function, "__code__"):
         return False
-    loads = dis.get_instructions(function)
-    names = {load.argval for load in loads if load.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    found = (function.__globals__.get(name) for name in names)
-    return any(
-        str(getattr(x, "__module__", None) or getattr(x, "__name__", "")).split(".")[0] == "attnlib"
-        for x in found
-        if x is not None
-    )
+    loads = [(load.opname, load.argval) for load in dis.get_instructions(function)]
+    if any(op == "IMPORT_NAME" and _of_the_package(name) for op, name in loads):
+        return True
+    names = {name for op, name in loads if op in ("LOAD_GLOBAL", "LOAD_NAME")}
+    found = [function.__globals__.get(name) for name in names]
+    found += [cell.cell_contents for cell in function.__closure__ or ()]
+    return any(_of_the_package(getattr(x, "__module__", None) or getattr(x, "__name__", "")) for x in found)
+
+
+def _of_the_package(module):
+    return str(module).split(".")[0] == "attnlib"
 
 
 def short(answer, text=repr, length=60):

@@ -140,7 +140,8 @@ class MultiHeadAttention(nn.Module):
             self.k_proj_weight = parameter(e, self.kdim)
             self.v_proj_weight = parameter(e, self.vdim)
         self.in_proj_bias = parameter(3 * e) if bias else None
-        self.out_proj = skip_init(nn.Linear, e, e, bias=bias, device=device or torch.get_default_device(), dtype=dtype)
+        self.out_proj = skip_init(nn.Linear, e, e, bias=bias, dtype=dtype,
+                                  device=device or torch.get_default_device())
         self.bias_k, self.bias_v = (parameter(1, 1, e) if add_bias_kv else None for _ in range(2))
         self.reset_parameters()
 

@@ -9,6 +9,13 @@ from attnlib import MultiHeadAttention, attention, causal_mask, merge_heads, pad
 from attnlib.layers import multi_head
 
 
+@pytest.fixture(autouse=True)
+def a_random_state_of_its_own():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        yield
+
+
 def tensors(golden_file):
     return {name: torch.from_numpy(golden_file[name]) for name in golden_file.files if name != "meta"}
 
@@ -138,6 +145,18 @@ def test_cross_attention_agrees_with_torch(bias, kdim, vdim, extra):
             same(got, gradient, atol=1e-9)
 
 
+def test_values_of_their_own_with_queries_as_keys():
+    ours, theirs = layers()
+    x, value = normal(2, 4, 12), normal(2, 4, 12, seed=2)
+    same(ours(x, x, value), theirs(x, x, value)[0].detach())
+
+
+def test_a_floating_mask_leaves_the_appended_keys_alone():
+    ours, theirs = layers(add_bias_kv=True, add_zero_attn=True)
+    x, floats = normal(2, 4, 12), normal(4, 4, seed=2)
+    same(ours(x, mask=floats), theirs(x, x, x, attn_mask=floats)[0].detach())
+
+
 @pytest.mark.parametrize("settings", [{}, {"bias": False}, {"kdim": 7, "vdim": 5}, {"add_bias_kv": True}])
 def test_state_dicts_go_both_ways(settings):
     ours, theirs = layers(**settings)
@@ -204,13 +223,20 @@ def test_an_appended_zero_can_be_looked_at_by_a_query_that_may_see_nothing_else(
 
 
 def test_dropout_acts_in_training_alone_and_keeps_the_mean():
-    torch.manual_seed(0)
     layer = MultiHeadAttention(12, 3, dropout=0.25, dtype=torch.float64)
     x = normal(1, 5, 12)
     quiet = layer.eval()(x)
     same(layer(x), quiet.detach())
     layer.train()
     draws = torch.stack([layer(x).detach() for _ in range(4000)])
+    # One key in four is left out: each key's part of an output varies by p / (1 - p) of its square.
+    values = split_heads((x @ layer.in_proj_weight[24:].T + layer.in_proj_bias[24:]).detach(), 3)
+    parts = layer(x, return_weights=True)[1].detach()[..., None] * values[:, :, None]  # (1, 3, 5, 5, 4)
+    heads = torch.cat(tuple(parts.square().sum(-2)[0]), -1)                            # (5, 12)
+    with torch.no_grad():
+        layer.out_proj.weight.copy_(torch.eye(12))
+    bare = torch.stack([layer(x).detach()[0] for _ in range(4000)])
+    assert (bare.var(0) / (heads / 3) - 1).abs().max() < 0.2
     error = draws.std(0) / np.sqrt(len(draws))
     assert (draws.std(0) > 0).all()
     assert ((draws.mean(0) - quiet.detach()).abs() < 5 * error).all()
