@@ -1,3 +1,674 @@
 """The exercises of lesson 07: each judge takes an answer and returns a verdict."""
 
-JUDGES = {}
+import numpy as np
+
+from attnlib.core.softmaxes import softmax
+from attnlib.core.statistics import softmax_jacobian_norm
+from attnlib.exercises.answers import as_floats, numbers
+from attnlib.exercises.function import Case, FunctionExercise, Mistake
+from attnlib.exercises.verdict import right, wrong
+
+NUDGE_KEYS = np.array([[3.0, 1.0], [1.0, 3.0], [-2.0, -1.0]])
+NUDGE_QUERY = np.array([4.0, 1.0])
+
+
+def drowned(lengths):
+    """Numbers of keys at which a match 4, and a match 8, above the rest first holds less than half."""
+    given, complaint = numbers(lengths, (2,), "your answer")
+    if complaint:
+        return complaint
+    if np.allclose(given, np.exp([4, 8]) + 1, atol=0.05) or np.allclose(given, np.exp([4, 8]), atol=0.05):
+        return wrong("Keys come in whole numbers. Which way do you round, and is the match among your keys?")
+    if (given != given.round()).any() or (given < 1).any():
+        return wrong(f"Give two whole numbers of keys, each at least 1; got {given[0]:g} and {given[1]:g}.")
+    least = np.array([56, 2982])
+    if (given == least).all():
+        return right(
+            "The match counts e^4 = 54.6 against 1 for each other key, so 55 others outweigh it, and with "
+            "itself that makes 56 keys. Twice the score is the square of the weight's ratio: e^8 = 2981, and "
+            "the text may be 53 times as long. Twice the score is not twice the length."
+        )
+    first = given[0]
+    if (given == least - 1).all():
+        return wrong(
+            f"{first:.0f} and {given[1]:.0f} are the numbers of the others. Count the match as a key too.",
+            "match_not_counted",
+        )
+    if (given == [54, 2980]).all():
+        return wrong(
+            f"With {first:.0f} keys the match holds {_share(4, first):.4f}. Which way do you round, and is "
+            "the match among your keys?",
+            "rounded_down",
+        )
+    if first == 56 and given[1] == 112:
+        return wrong(
+            f"The first is right. At 112 keys a match 8 above still holds {_share(8, 112):.3f}: weights go "
+            "by exponentials, so a doubled score does more than double the length.",
+            "doubled",
+        )
+    if first == 56 and given[1] in (56**2, 55**2, 55**2 + 1):
+        return wrong(
+            f"Nearly: e^8 is the square of e^4, but not of a number rounded up. At {given[1]:.0f} keys the "
+            f"match holds {_share(8, given[1]):.3f}, and fewer keys will do.",
+            "square_of_rounded",
+        )
+    delta, n, fewest = next(
+        (delta, n, fewest) for delta, n, fewest in zip((4, 8), given, least, strict=True) if n != fewest
+    )
+    if n > fewest:
+        return wrong(
+            f"With {n:.0f} keys a match {delta} above the rest has {_share(delta, n):.3g}, less than half; "
+            "but so it has with fewer.",
+            "not_the_least",
+        )
+    too_linear = n <= 3 * delta
+    reason = " Weights go by exponentials of scores, not by scores." if too_linear else ""
+    return wrong(
+        f"With {n:.0f} keys a match {delta} above the rest still holds {_share(delta, n):.3f}.{reason}",
+        "scores_not_exponentials" if too_linear else None,
+    )
+
+
+def least_nudge(query):
+    """A query near the given one at which the slope in B's score is at least 0.2 in size."""
+    query, complaint = numbers(query, (2,), "your query")
+    if complaint:
+        return complaint
+    if np.abs(query).max() > 1e6:
+        return wrong("So far away nothing new happens. Stay near (4, 1).")
+    move = query - NUDGE_QUERY
+    length = np.linalg.norm(move)
+    w = softmax(NUDGE_KEYS @ query)
+    slope = w[1] * (1 - w[1])
+    told = (
+        f"You moved by {length:.2f}; A, B and C hold {w[0]:.3f}, {w[1]:.3f} and {w[2]:.3f}, and the slope at "
+        f"B's score has the size {slope:.4f}. "
+    )
+    if length < 1e-9:
+        return wrong(told + "That is the query as it was: move it.", "unmoved")
+    if slope >= 0.2 and length <= 1.8:
+        return right(
+            told + "Only the gap between A and B matters. It falls fastest along B - A = (-2, 2), at a "
+            "right angle to the line on which the two are level. The loss's own slope in the query lies "
+            "along A - B too: at (4, 1) it is w_A w_B (A - B), and 0.007 long. The direction was never "
+            "wrong. It was too faint to follow."
+        )
+    name, reason = next(
+        ((name, reason) for name, way, reason in _MOVES
+         if move @ way > 0.9999 * length * np.linalg.norm(way)),
+        (None, ""),
+    )
+    if slope >= 0.2:
+        reason = reason or "The slope is there, but a shorter move brings it too. "
+        return wrong(f"{told}{reason}Which move changes q.A - q.B most for its length?", name or "too_long")
+    if w[1] > 0.5:
+        return wrong(
+            told + "Now B leads, and is sure of itself in turn. You went past the place where the slope is "
+            "largest.",
+            "overshoot",
+        )
+    return wrong(f"{told}{reason}The slope is w_B (1 - w_B) in size; which w_B makes it 0.2?", name)
+
+
+_MOVES = (
+    ("shrunk", -NUDGE_QUERY,
+     "You shortened the query, which makes every gap smaller, C's too. The gap between A and B is enough. "),
+    ("towards_b", NUDGE_KEYS[1],
+     "You moved towards B. That raises B's score, and A's with it, because the two point in similar "
+     "directions. "),
+    ("away_from_a", -NUDGE_KEYS[0],
+     "You moved away from A. That lowers A's score, and B's with it. "),
+)
+
+
+def two_stories(scores):
+    """Rows of scores whose Jacobian norms have a tiny median and a large mean."""
+    scores = as_floats(scores)
+    if scores is None:
+        return wrong("Give an array of scores of shape (rows, keys).")
+    if scores.ndim != 2 or len(scores) < 10 or scores.shape[1] < 2:
+        return wrong(f"Give at least 10 rows of at least 2 keys each; got shape {scores.shape}.")
+    if scores.size > 1_000_000:
+        return wrong("A million numbers are more than this takes; 10 rows will do.")
+    if not np.isfinite(scores).all():
+        return wrong("All scores must be finite. Large ones will do as well as infinite ones.")
+    norms = softmax_jacobian_norm(scores)
+    mean, median, most = norms.mean(), np.median(norms), norms.max()
+    is_open = norms > 0.01
+    told = f"The mean of the norms is {mean:.3g} and their median {median:.3g}. "
+    if median < 1e-3 and mean > 0.2:
+        return right(
+            told + f"{is_open.sum()} of {len(norms)} rows are open and carry all of it. A batch's gradient "
+            "would call this layer healthy; most of its rows are frozen."
+        )
+    if median >= 1e-3 and is_open.mean() > 0.5:
+        return wrong(
+            told + "More than half of the rows are open, so the median row is one of them.", "too_many_open"
+        )
+    if median >= 1e-3 and is_open.mean() == 0.5:
+        return wrong(
+            told + "Half of the rows are open: the median of an even number of rows lies between the two "
+            "halves. Close one more row.",
+            "half_open",
+        )
+    if median >= 1e-3:
+        return wrong(
+            told + "Make the closed rows surer: a gap of 8 leaves a norm near 0.0007 with two keys.",
+            "not_sure_enough",
+        )
+    if not is_open.any():
+        return wrong(told + "All rows are sure, and no row is left for the mean.", "none_open")
+    if most < 0.45:
+        return wrong(
+            told + f"Your most open row has the norm {most:.3f}. Equal scores for many keys are not the most "
+            "sensitive. Which rows have the largest norm?",
+            "open_rows_too_flat",
+        )
+    return wrong(
+        told + f"{is_open.sum()} of {len(norms)} rows are open. No norm exceeds 0.5, so a mean above 0.2 "
+        "needs more than four tenths of them open, and fewer than half may be.",
+        "too_few_open",
+    )
+
+
+def _share(delta, n):
+    return 1 / (1 + (n - 1) * np.exp(-delta))
+
+
+# ------------------------------------------------------------------- the functions
+
+
+def _p(z, *, stable="max", over="row", base=None, sign=1, normalised=True):
+    z = np.asarray(z)
+    z = sign * z.astype(z.dtype if z.dtype.kind == "f" else float)
+    if base is not None:
+        z = z * np.log(base)
+    axis = {"row": -1, "first": 0, "second_last": -2 if z.ndim > 1 else -1, "all": None}[over]
+    kept = axis is not None
+    if stable == "max":
+        z = z - z.max(axis=axis, keepdims=kept)
+    elif stable == "clip":
+        z = np.clip(z, -50, 50)
+    elif stable == "first_max":
+        z = z - z.max()
+    e = np.exp(z)
+    return e / e.sum(axis=axis, keepdims=kept) if normalised else e
+
+
+def _jacobian(z, *, form="right", uses="p", integer=False, **how):
+    p = _p(z, **how) if uses == "p" else np.asarray(z).astype(float)
+    n = p.shape[-1]
+    eye = np.eye(n, dtype=p.dtype)
+    diag = p[..., :, None] * eye
+    outer = p[..., :, None] * p[..., None, :]
+    made = {
+        "right": lambda: diag - outer,
+        "diagonal_only": lambda: diag - outer * eye,
+        "vector": lambda: p * (1 - p),
+        "no_outer": lambda: diag,
+        "outer_only": lambda: -outer,
+        "plus": lambda: diag + outer,
+        "negative": lambda: outer - diag,
+        "off_plus": lambda: (diag - outer) * (2 * eye - 1),
+        "squares": lambda: diag - (p * p)[..., None, :],
+        "one_row": lambda: np.diag(p) - np.outer(p, p),
+        "scalar": lambda: np.diag(p) - p @ p.T,
+        "scalar_rows": lambda: diag - (p * p).sum(-1)[..., None, None],
+        "flat": lambda: np.diag(p.ravel()) - np.outer(p, p),
+        "summed": lambda: (diag - outer).sum(tuple(range(p.ndim - 1))),
+        "first": lambda: (diag - outer).reshape(-1, n, n)[0],
+        "log_softmax": lambda: eye - p[..., None, :] + 0 * diag,
+        "log_softmax_turned": lambda: eye - p[..., :, None] + 0 * diag,
+        "identity_minus": lambda: eye - outer,
+        "p_minus_identity": lambda: p[..., :, None] * (p[..., None, :] * 0 + 1) - eye,
+        "off_diagonal_only": lambda: -outer * (1 - eye),
+        "one_minus_p": lambda: (1 - p)[..., :, None] * eye - outer * (1 - eye),
+        "p": lambda: p,
+    }[form]()
+    kind = np.asarray(z).dtype
+    return np.trunc(made).astype(kind) if integer and kind.kind in "iu" else made
+
+
+def _jacobian_cases():
+    rng = np.random.default_rng(70)
+    return [
+        Case("three scores", (np.array([0.5, -1.0, 2.0]),)),
+        Case("a batch of shape (2, 4)", (rng.normal(size=(2, 4)),)),
+        Case("a batch of shape (2, 3, 5)", (rng.normal(size=(2, 3, 5)),)),
+        Case("a batch of shape (4, 4), in which axes are easily confused", (rng.normal(size=(4, 4)),)),
+        Case("whole numbers", (np.array([[2, 0, 1], [0, 0, 3]]),)),
+        Case("a single key", (np.array([[3.0], [-1.0]]),)),
+        Case("the scores 1000, 999 and 0", (np.array([1000.0, 999.0, 0.0]),), hint=_SUBTRACT),
+        Case("scores near -1000", (np.array([[-1000.0, -1001.0, -999.5], [0.0, 1.0, 2.0]]),), hint=_SUBTRACT),
+        Case("scores of 60 and 58", (np.array([60.0, 58.0, 0.0]),), hint=_SUBTRACT),
+    ]
+
+
+_SUBTRACT = "Subtract each row's largest score before the exponential; it cancels in the quotient."
+_SOFTMAX = (
+    Mistake(
+        "unstable",
+        "exp of a large score overflows, and inf/inf is NaN. " + _SUBTRACT,
+        {"stable": None},
+    ),
+    Mistake(
+        "clipped",
+        "You clip the scores, which makes unequal scores equal. " + _SUBTRACT,
+        {"stable": "clip"},
+    ),
+    Mistake(
+        "one_maximum",
+        "You subtract the largest score of the whole array, so a much lower row becomes 0/0. Each row "
+        "needs its own maximum.",
+        {"stable": "first_max"},
+    ),
+    Mistake(
+        "softmax_of_all",
+        "Your softmax sums over the whole array, so rows of a batch mix. Each row sums to one by itself.",
+        {"over": "all"},
+    ),
+    Mistake(
+        "softmax_over_batch",
+        "Your softmax runs along the first axis, the batch. The keys are the last axis.",
+        {"over": "first"},
+    ),
+    Mistake(
+        "softmax_second_last",
+        "Your softmax runs along the axis before the last. The keys are the last axis.",
+        {"over": "second_last"},
+    ),
+    Mistake(
+        "minus_scores",
+        "There is a minus sign in your exponential: the lowest score gets the largest weight.",
+        {"sign": -1},
+    ),
+    Mistake(
+        "base_two",
+        "Your exponential has base 2; the softmax's has base e.",
+        {"base": 2},
+    ),
+    Mistake(
+        "not_normalised",
+        "You use the exponentials without dividing by their sum.",
+        {"normalised": False},
+    ),
+)
+
+
+def _rows_sum_to_zero(case, value, expected):
+    sums = np.abs(np.asarray(value, dtype=float).sum(-1))
+    if not (sums < 1e-2).all():
+        return "A row does not sum to 0, so adding the same number to all scores would change the weights:"
+    return None
+
+
+def _symmetric(case, value, expected):
+    value = np.asarray(value, dtype=float)
+    if not np.allclose(value, np.swapaxes(value, -1, -2), atol=1e-3):
+        return "The table is not symmetric, and -p_i p_j is:"
+    return None
+
+
+def _slopes_sum_to_zero(case, value, expected):
+    if not (np.abs(np.asarray(value, dtype=float).sum(-1)) < 1e-2).all():
+        return "A row does not sum to 0, so a step would move all its scores together, which changes nothing:"
+    return None
+
+
+softmax_jacobian = FunctionExercise(
+    compute=_jacobian,
+    cases=_jacobian_cases,
+    mistakes=(
+        Mistake(
+            "diagonal_only",
+            "The slopes beside the diagonal are missing. When one score rises the other weights fall.",
+            {"form": "diagonal_only"},
+        ),
+        Mistake(
+            "sigmoid_derivative",
+            "p (1 - p) is a slope for each weight in its own score, as for a sigmoid. The other scores "
+            "move it too: the result is a table.",
+            {"form": "vector"},
+        ),
+        Mistake(
+            "no_outer",
+            "You return p on the diagonal and nothing is subtracted. What does the sum in the denominator"
+            " do?",
+            {"form": "no_outer"},
+        ),
+        Mistake(
+            "outer_only",
+            "Only the part from the denominator is there. A weight's own numerator also moves with its "
+            "score.",
+            {"form": "outer_only"},
+        ),
+        Mistake(
+            "plus_outer",
+            "You add the outer product. When one score rises the other weights must fall.",
+            {"form": "plus"},
+        ),
+        Mistake(
+            "negative",
+            "The whole table has the wrong sign: a weight should rise with its own score.",
+            {"form": "negative"},
+        ),
+        Mistake(
+            "off_diagonal_sign",
+            "The slopes beside the diagonal have the wrong sign: when one score rises the other weights "
+            "fall.",
+            {"form": "off_plus"},
+        ),
+        Mistake(
+            "squares_not_outer",
+            "p * p squares each weight. What is wanted is p_i times p_j for every pair, a table.",
+            {"form": "squares"},
+        ),
+        Mistake(
+            "one_row",
+            "One row is right, and a batch is not: np.diag and np.outer know no batch axes. Build the "
+            "table along two new last axes.",
+            {"form": "one_row"},
+        ),
+        Mistake(
+            "inner_not_outer",
+            "For a vector, p @ p.T is one number, the sum of squares, since .T does nothing to it. What "
+            "is wanted is p_i times p_j for every pair.",
+            {"form": "scalar"},
+        ),
+        Mistake(
+            "inner_not_outer_rows",
+            "You subtract the sum of squares, one number for each row. What is wanted is p_i times p_j "
+            "for every pair.",
+            {"form": "scalar_rows"},
+        ),
+        Mistake(
+            "batch_flattened",
+            "The batch is flattened into one long row, so weights of different rows meet in one table. "
+            "Each row has a table of its own.",
+            {"form": "flat"},
+        ),
+        Mistake(
+            "batch_summed",
+            "You add the tables of the batch. The result has shape (..., n, n): one table for each row.",
+            {"form": "summed"},
+        ),
+        Mistake(
+            "first_of_batch",
+            "You return the table of the batch's first row alone.",
+            {"form": "first"},
+        ),
+        Mistake(
+            "log_softmax",
+            "That is the table of the *logarithms* of the weights. Multiply each row by its weight.",
+            {"form": "log_softmax"},
+        ),
+        Mistake(
+            "log_softmax_turned",
+            "That is the table of the logarithms of the weights, transposed.",
+            {"form": "log_softmax_turned"},
+        ),
+        Mistake(
+            "identity_for_diag",
+            "You subtract the outer product from 1 on the diagonal. There should be p_i.",
+            {"form": "identity_minus"},
+        ),
+        Mistake(
+            "cross_entropy_slope",
+            "p - [i = j] is the slope of the cross-entropy. Here the weights themselves are asked for.",
+            {"form": "p_minus_identity"},
+        ),
+        Mistake(
+            "zero_diagonal",
+            "The diagonal is zero: a weight does move with its own score.",
+            {"form": "off_diagonal_only"},
+        ),
+        Mistake(
+            "diagonal_one_minus_p",
+            "The diagonal holds 1 - p_i; a factor p_i is missing.",
+            {"form": "one_minus_p"},
+        ),
+        Mistake(
+            "softmax_itself",
+            "You return the weights. Asked for are their slopes, a table for each row.",
+            {"form": "p"},
+        ),
+        Mistake(
+            "scores_as_weights",
+            "You use the scores as if they were weights. z has not been through the softmax yet.",
+            {"uses": "z"},
+        ),
+        Mistake(
+            "integers",
+            "For whole numbers your result is whole too, and its fractions are cut off. Compute in "
+            "floating point.",
+            {"integer": True},
+        ),
+        *_SOFTMAX,
+    ),
+    properties=(_rows_sum_to_zero, _symmetric),
+    praise="Checked on one row, on batches of two and three axes, on a square batch, on whole numbers, a "
+    "single key and scores of a thousand. Every row of a table sums to 0.",
+)
+
+
+def _backward(p, g, *, form="right", axis="last", keep=True, uses="p", divided=None, integer=False):
+    p, g = np.asarray(p), np.asarray(g)
+    kind = g.dtype
+    p, g = (a.astype(a.dtype if a.dtype.kind == "f" else float) for a in (p, g))
+    if uses == "z":
+        p = _p(p)
+    if uses == "swapped":
+        p, g = g, p
+    if uses == "softmax_g":
+        g = _p(g)
+    along = {"last": -1, "first": 0, "second_last": -2 if p.ndim > 1 else -1, "all": None}[axis]
+
+    def total(a):
+        return a.sum(axis=along, keepdims=keep and along is not None)
+
+    n = p.shape[-1]
+    made = {
+        "right": lambda: p * (g - total(p * g)),
+        "plain_mean": lambda: p * (g - total(g) / n),
+        "plain_sum": lambda: p * (g - total(g)),
+        "no_mean": lambda: p * g,
+        "no_weight": lambda: g - total(p * g),
+        "diagonal": lambda: p * (1 - p) * g,
+        "diagonal_mean": lambda: p * (1 - p) * (g - total(p * g)),
+        "plus": lambda: p * (g + total(p * g)),
+        "negative": lambda: p * (total(p * g) - g),
+        "log_softmax": lambda: g - p * total(g),
+        "cross_entropy": lambda: p - g,
+        "inner": lambda: p * g - total(p * p) * total(g),
+        "inner_g": lambda: p * g - total(p * p) * g,
+        "unweighted_product": lambda: g * (1 - total(p * g)),
+        "weight_twice": lambda: p * g - p * p * total(g),
+        "mean_of_products": lambda: p * (g - total(p * g) / n),
+        "one_row": lambda: (np.diag(p) - np.outer(p, p)) @ g,
+        "one_row_dot": lambda: p * (g - np.dot(p, g)),
+    }[form]()
+    if divided == "n":
+        made = made / n
+    if divided == "batch":
+        made = made / (p.shape[0] if p.ndim > 1 else 1)
+    return np.trunc(made).astype(kind) if integer and kind.kind in "iu" else made
+
+
+def _backward_cases():
+    rng = np.random.default_rng(71)
+
+    def pair(*shape):
+        return softmax(rng.normal(size=shape)), rng.normal(size=shape)
+
+    whole, _ = pair(2, 3)
+    return [
+        Case("three weights", (np.array([0.5, 0.3, 0.2]), np.array([1.0, -2.0, 0.5]))),
+        Case("a batch of shape (2, 5)", pair(2, 5)),
+        Case("a batch of shape (2, 3, 4)", pair(2, 3, 4)),
+        Case("a batch of shape (4, 4), in which axes are easily confused", pair(4, 4)),
+        Case("a batch of shape (3, 3, 3)", pair(3, 3, 3)),
+        Case("a g of whole numbers", (whole, np.array([[2, 0, -1], [0, 3, 1]]))),
+        Case("a slope that is the same for all", (np.array([[0.7, 0.2, 0.1]]), np.full((1, 3), 5.0))),
+        Case("a sure row and large slopes", (np.array([0.9999, 0.0001, 0.0]), np.array([-300.0, 900.0, 50]))),
+    ]
+
+
+softmax_backward = FunctionExercise(
+    compute=_backward,
+    cases=_backward_cases,
+    mistakes=(
+        Mistake(
+            "plain_mean",
+            "You subtract the plain mean of g. The mean must be weighted by p.",
+            {"form": "plain_mean"},
+        ),
+        Mistake(
+            "plain_sum",
+            "You subtract the sum of g. It must be the mean weighted by p.",
+            {"form": "plain_sum"},
+        ),
+        Mistake(
+            "no_mean",
+            "Nothing is subtracted: p * g is the diagonal's first part. When one score rises the other "
+            "weights fall, and their slopes count too.",
+            {"form": "no_mean"},
+        ),
+        Mistake(
+            "no_weight",
+            "The factor p in front is missing: a key without weight would be corrected as much as any.",
+            {"form": "no_weight"},
+        ),
+        Mistake(
+            "diagonal",
+            "You have p (1 - p) g, each weight's slope in its own score alone; without its sum, "
+            "p (g - p g) is the same. A score moves the other weights as well.",
+            {"form": "diagonal"},
+        ),
+        Mistake(
+            "diagonal_mean",
+            "You have the mean and, on top of it, a factor 1 - p, which is one too many.",
+            {"form": "diagonal_mean"},
+        ),
+        Mistake(
+            "plus_mean",
+            "You add the weighted mean. The slopes of a row must sum to 0.",
+            {"form": "plus"},
+        ),
+        Mistake(
+            "negative",
+            "The sign is turned round: a step downhill would go uphill.",
+            {"form": "negative"},
+        ),
+        Mistake(
+            "log_softmax",
+            "g - p sum(g) is the way back through a log-softmax. Here g belongs to the weights, not to "
+            "their logarithms.",
+            {"form": "log_softmax"},
+        ),
+        Mistake(
+            "cross_entropy",
+            "p - g is the slope of the cross-entropy, if g were the one-hot answer. Here g is any slope "
+            "in the weights.",
+            {"form": "cross_entropy"},
+        ),
+        Mistake(
+            "inner_not_outer",
+            "The sum of squared weights is one number; the outer product of p with itself is a table.",
+            {"form": "inner"},
+        ),
+        Mistake(
+            "inner_times_g",
+            "You multiply g by p minus the sum of squared weights. The outer product of p with itself is "
+            "a table, not one number.",
+            {"form": "inner_g"},
+        ),
+        Mistake(
+            "g_times",
+            "The factor in front should be p, and what it multiplies a difference of slopes.",
+            {"form": "unweighted_product"},
+        ),
+        Mistake(
+            "weight_twice",
+            "The weights stand in the wrong place: they belong under the sum, with g.",
+            {"form": "weight_twice"},
+        ),
+        Mistake(
+            "mean_of_products",
+            "You take the mean of p * g. The weights already make it a mean: sum.",
+            {"form": "mean_of_products"},
+        ),
+        Mistake(
+            "one_row",
+            "One row is right, and a batch is not: np.diag and np.outer know no batch axes.",
+            {"form": "one_row"},
+        ),
+        Mistake(
+            "one_row_dot",
+            "One row is right, and a batch is not: np.dot does not work row by row.",
+            {"form": "one_row_dot"},
+        ),
+        Mistake(
+            "axis_first",
+            "You sum along the first axis, the batch. The keys are the last axis.",
+            {"axis": "first"},
+        ),
+        Mistake(
+            "axis_second_last",
+            "You sum along the axis before the last. The keys are the last axis.",
+            {"axis": "second_last"},
+        ),
+        Mistake(
+            "sums_all",
+            "You sum over the whole array, so the rows of a batch mix. Each row has its own mean.",
+            {"axis": "all"},
+        ),
+        Mistake(
+            "no_keepdims",
+            "The sum loses its axis and is then spread along the wrong one. Keep the axis, with length 1.",
+            {"keep": False},
+        ),
+        Mistake(
+            "p_as_scores",
+            "You put p through a softmax once more. p is the softmax already.",
+            {"uses": "z"},
+        ),
+        Mistake(
+            "swapped",
+            "p and g have changed places.",
+            {"uses": "swapped"},
+        ),
+        Mistake(
+            "softmax_of_g",
+            "You put g through a softmax. g is a slope and may have any sign.",
+            {"uses": "softmax_g"},
+        ),
+        Mistake(
+            "divided_by_n",
+            "You divide by the number of keys. Nothing in the derivation is a mean over them.",
+            {"divided": "n"},
+        ),
+        Mistake(
+            "divided_by_batch",
+            "You divide by the size of the batch. That belongs to the loss, and g has it already.",
+            {"divided": "batch"},
+        ),
+        Mistake(
+            "integers",
+            "Where g holds whole numbers your result is whole too, and its fractions are cut off.",
+            {"integer": True},
+        ),
+    ),
+    properties=(_slopes_sum_to_zero,),
+    praise="Checked on one row, on batches of two and three axes, square ones among them, on whole numbers, "
+    "on a slope that is the same for all (which gives 0) and on a sure row. This line stands in "
+    "every backward pass of attention.",
+)
+
+
+JUDGES = {
+    "drowned": drowned,
+    "softmax_jacobian": softmax_jacobian,
+    "softmax_backward": softmax_backward,
+    "least_nudge": least_nudge,
+    "two_stories": two_stories,
+}
