@@ -7,6 +7,7 @@ from attnlib.plots.bars import weight_bars
 from attnlib.plots.heatmap import attention_heatmap
 from attnlib.plots.lines import curves
 from attnlib.plots.notebook import show
+from attnlib.plots.panels import panels
 from attnlib.plots.style import use_style
 from attnlib.plots.table import attention_table
 from attnlib.plots.vectors import plane
@@ -15,6 +16,7 @@ __all__ = [
     "attention_heatmap",
     "attention_table",
     "curves",
+    "panels",
     "plane",
     "show",
     "use_style",

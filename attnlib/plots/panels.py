@@ -1,0 +1,125 @@
+"""Panels: several quantities over the same x, each in small axes of its own."""
+
+from matplotlib.figure import Figure
+
+from attnlib.plots._inputs import to_array, to_dict
+from attnlib.plots.lines import MOST_TICKS, _at_most, _draw_measured, _draw_theory
+from attnlib.plots.style import DASHES, DPI, MARKERS, PALETTE, WIDTH, finish, text_width, use_style
+
+__all__ = ["panels"]
+
+MOST_PANELS = 4
+_COLUMNS = 2
+_HEIGHTS = {1: 410, 2: 600}     # pixels, by rows of panels
+_SAMPLE = 100                   # pixels of a legend's marker with the air around it
+
+
+@use_style()
+def panels(x, measured, *, theory=None, title, xlabel, logx=False, logy=()):
+    """Draw several quantities over one x, a panel each: measurements as points, theory as lines.
+
+    A label keeps its colour and marker, or its dash, in all panels; one legend below serves all.
+
+    Parameters
+    ----------
+    x : (n,) array
+        Where it was measured.
+    measured : dict of dict
+        Title of a panel, which names its quantity, to label to ``y``, an (n,) array, or to
+        ``(y, low, high)`` for points inside a band. Up to four panels, and five labels in all.
+    theory : dict of dict, optional
+        Title of a panel to label to a function of an array ``x``. Up to four labels in all.
+    title : str
+        The question that the figure answers.
+    xlabel : str
+        With its unit, where there is one.
+    logx : bool
+        Logarithmic horizontal axes.
+    logy : collection of str
+        Titles of the panels whose vertical axis is logarithmic.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Panels in reading order, two in a row.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arrays that do not fit ``x``, for titles in ``theory`` or ``logy`` that name no panel, and
+        for more panels or labels than can be told apart.
+
+    Examples
+    --------
+    >>> panels([1, 2], {"area": {"seen": [1, 4]}, "edge": {"seen": [4, 8]}},
+    ...        theory={"area": {"derived": np.square}}, title="How does a square grow?", xlabel="side")
+    <Figure size 1000x410 with 2 Axes>
+    """
+    x = to_array(x, "x")
+    if x.ndim != 1 or not x.size:
+        raise ValueError(f"x has shape {x.shape}, but must be (n,) with at least one entry.")
+    if logx and x.min() <= 0:
+        raise ValueError(f"x reaches down to {x.min():.3g}, but a logarithmic axis starts above 0.")
+    measured = _of_dicts(measured, "measured", "numbers")
+    theory = _of_dicts(theory, "theory", "function of x")
+    if not 1 <= len(measured) <= MOST_PANELS:
+        raise ValueError(f"measured has {len(measured)} panels; it must have 1 to {MOST_PANELS}.")
+    if isinstance(logy, str):
+        raise TypeError(f"logy must be a collection of panels' titles; got the string {logy!r}.")
+    for name, titles in (("theory", theory), ("logy", logy)):
+        for panel in titles:
+            if panel not in measured:
+                raise ValueError(f"{name} names the panel {panel!r}, but measured has only {[*measured]}.")
+    looks = _looks(measured, zip(PALETTE, MARKERS, strict=True), "measured")
+    dashes = _looks(theory, DASHES, "theory")
+
+    rows = -(-len(measured) // _COLUMNS)
+    fig = Figure(figsize=(WIDTH, _HEIGHTS[rows] / DPI))
+    axes = fig.subplots(rows, min(len(measured), _COLUMNS), squeeze=False).flat
+    for ax, (panel, series) in zip(axes, measured.items(), strict=False):
+        ax.set_xscale("log" if logx else "linear")
+        ax.set_yscale("log" if panel in logy else "linear")
+        ax.margins(x=0.03, y=0.08)
+        for label, values in series.items():
+            _draw_measured(ax, x, values, label, *looks[label])
+        for label, function in theory.get(panel, {}).items():
+            _draw_theory(ax, x, function, label, dashes[label], logx)
+        ax.set_title(panel)
+        ax.grid(axis="y")
+        if logx and x.size <= MOST_TICKS:
+            ax.set_xticks(x, [f"{value:g}" for value in x])
+            ax.tick_params(axis="x", which="minor", length=0)
+    for ax in axes[len(measured):]:
+        ax.remove()
+    _legend(fig, [*looks, *dashes])
+    fig.suptitle(title)
+    for ax in fig.axes[-_COLUMNS:]:
+        ax.set_xlabel(xlabel)
+    return finish(fig)
+
+
+def _of_dicts(entries, name, what):
+    """A dict whose entries are dicts; nothing at all becomes an empty one."""
+    entries = to_dict(entries, name, f"a dict of label to {what}")
+    return {str(key): to_dict(value, f"{name}[{key!r}]", what) for key, value in entries.items()}
+
+
+def _looks(entries, looks, name):
+    """A look for each label, the same in all panels, in the order in which labels appear."""
+    looks, labels = list(looks), list(dict.fromkeys(label for part in entries.values() for label in part))
+    _at_most(labels, len(looks), name)
+    return dict(zip(labels, looks, strict=False))
+
+
+def _legend(fig, labels):
+    """One entry a label, taken from the first panel that has it."""
+    found = {}
+    for ax in fig.axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    columns = len(labels)
+    while columns > 1 and columns * (max(map(text_width, labels)) + _SAMPLE) > WIDTH * DPI:
+        columns -= 1
+    if labels:
+        handles = [found[label] for label in labels]
+        fig.legend(handles, labels, loc="outside lower center", ncols=columns)
