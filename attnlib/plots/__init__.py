@@ -6,6 +6,7 @@ In a notebook: ``show(attention_heatmap(weights, words, words), alt="What it sho
 from attnlib.plots.bars import weight_bars
 from attnlib.plots.heatmap import attention_heatmap
 from attnlib.plots.lines import curves
+from attnlib.plots.masks import mask_maps
 from attnlib.plots.notebook import show
 from attnlib.plots.panels import panels
 from attnlib.plots.style import use_style
@@ -17,6 +18,7 @@ __all__ = [
     "attention_table",
     "curves",
     "panels",
+    "mask_maps",
     "plane",
     "show",
     "use_style",

@@ -1,0 +1,93 @@
+"""Boolean masks side by side: which query may look at which key."""
+
+import numpy as np
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+
+from attnlib.plots._inputs import to_words
+from attnlib.plots.heatmap import _LINE, _cells, _pixels, _separate_cells, _write_words
+from attnlib.plots.style import DPI, PALETTE, WIDTH, finish, use_style
+
+__all__ = ["mask_maps"]
+
+_MAY = ListedColormap(["white", PALETTE[0]], "attn_mask")
+_LEGEND = "blue: may attend    white: hidden"
+
+
+@use_style()
+def mask_maps(masks, queries, keys, *, title=None):
+    """Draw boolean masks: queries down, keys across, blue where a query may attend to a key.
+
+    Parameters
+    ----------
+    masks : (Lq, Lk) bool array, or a dict of such arrays
+        A dict gives one panel an entry, side by side; its keys are their titles.
+    queries, keys : Lq and Lk words
+        The tokens on the two axes, shared by all panels.
+    title : str, optional
+        The question that the figure answers.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError, TypeError
+        For masks that are not boolean or do not fit the words.
+
+    Examples
+    --------
+    >>> mask_maps([[True, False], [True, True]], "你我", "你我", title="Who may look at whom?")
+    <Figure size 1000x263 with 1 Axes>
+    """
+    queries, keys = to_words(queries, "queries"), to_words(keys, "keys")
+    panels = _checked(masks, (len(queries), len(keys)))
+    beside = _pixels(queries) + 60 + 30 * (len(panels) - 1)    # words, "query", between panels
+    around = 80 + 40 * (title is not None) + 30 * isinstance(masks, dict)
+    cell, upright = _cells(len(panels), len(queries), keys, beside, around)
+    height = around + (_pixels(keys) if upright else _LINE) + cell[1] * len(queries)
+
+    fig = Figure(figsize=(WIDTH, round(height) / DPI), layout="compressed")
+    axes = fig.subplots(1, len(panels), squeeze=False)[0]
+    for ax, (name, panel) in zip(axes, panels.items(), strict=True):
+        ax.imshow(panel, cmap=_MAY, vmin=0, vmax=1, interpolation="nearest", aspect=cell[1] / cell[0])
+        ax.set_title(name)
+        ax.set_xlabel("key")
+        ax.tick_params(length=0)
+        _write_words(ax.set_xticks, keys, _LINE if upright else 0, cell[0])
+        _write_words(ax.set_yticks, queries if ax is axes[0] else [], _LINE, cell[1])
+        ax.tick_params(axis="x", rotation=90 if upright else 0)
+        _separate_cells(ax, panel.shape)
+    axes[0].set_ylabel("query")
+    fig.supxlabel(_LEGEND, fontsize="medium")
+    if title is not None:
+        fig.suptitle(title)
+    return finish(fig)
+
+
+def _checked(masks, shape):
+    """Boolean masks by panel title; a single mask has no title of its own."""
+    if not isinstance(masks, dict):
+        return {"": _to_mask(masks, shape, "masks")}
+    if not masks:
+        raise ValueError("masks is an empty dict; it must hold at least one mask.")
+    return {str(name): _to_mask(mask, shape, f"masks[{name!r}]") for name, mask in masks.items()}
+
+
+def _to_mask(mask, shape, name):
+    try:
+        mask = np.array(mask.detach().cpu().numpy() if hasattr(mask, "detach") else mask)
+    except ValueError:
+        raise TypeError(f"{name} must be an array; its rows are not equally long.") from None
+    if mask.dtype != bool:
+        raise TypeError(
+            f"{name} must be boolean, True where a query may attend; got {mask.dtype}. "
+            "A mask of numbers becomes one by a comparison: mask == 0 for one that is added to scores."
+        )
+    if mask.shape != shape:
+        raise ValueError(
+            f"{name} has shape {mask.shape}, but the labels call for {shape}: "
+            "one entry for each query (down) and key (across)."
+        )
+    return mask
