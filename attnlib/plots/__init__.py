@@ -4,6 +4,7 @@ In a notebook: ``show(attention_heatmap(weights, words, words), alt="What it sho
 """
 
 from attnlib.plots.bars import weight_bars
+from attnlib.plots.course_map import lesson_map
 from attnlib.plots.heatmap import attention_heatmap
 from attnlib.plots.lines import curves
 from attnlib.plots.masks import mask_maps
@@ -17,6 +18,7 @@ __all__ = [
     "attention_heatmap",
     "attention_table",
     "curves",
+    "lesson_map",
     "panels",
     "mask_maps",
     "plane",
