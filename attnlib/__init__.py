@@ -43,6 +43,7 @@ _HOME = {
     "MultiHeadAttention": "layers.multi_head",
     "merge_heads": "layers.multi_head",
     "split_heads": "layers.multi_head",
+    "check_installation": "installation",
 }
 
 __all__ = sorted(_HOME)
