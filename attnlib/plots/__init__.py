@@ -13,6 +13,7 @@ from attnlib.plots.panels import panels
 from attnlib.plots.style import use_style
 from attnlib.plots.table import attention_table
 from attnlib.plots.vectors import plane
+from attnlib.plots.walks import walks
 
 __all__ = [
     "attention_heatmap",
@@ -24,5 +25,6 @@ __all__ = [
     "plane",
     "show",
     "use_style",
+    "walks",
     "weight_bars",
 ]
