@@ -6,6 +6,7 @@ In a notebook: ``show(attention_heatmap(weights, words, words), alt="What it sho
 from attnlib.plots.bars import weight_bars
 from attnlib.plots.course_map import lesson_map
 from attnlib.plots.heatmap import attention_heatmap
+from attnlib.plots.layout import head_layout
 from attnlib.plots.lines import curves
 from attnlib.plots.masks import mask_maps
 from attnlib.plots.notebook import show
@@ -19,9 +20,10 @@ __all__ = [
     "attention_heatmap",
     "attention_table",
     "curves",
+    "head_layout",
     "lesson_map",
-    "panels",
     "mask_maps",
+    "panels",
     "plane",
     "show",
     "use_style",
