@@ -88,7 +88,7 @@ def panels(x, measured, *, theory=None, title, xlabel, logx=False, logy=()):
         ax.grid(axis="y")
         if logx and x.size <= MOST_TICKS:
             ax.set_xticks(x, [f"{value:g}" for value in x])
-            ax.tick_params(axis="x", which="minor", length=0)
+            ax.minorticks_off()
     for ax in axes[len(measured):]:
         ax.remove()
     _legend(fig, [*looks, *dashes])
@@ -117,9 +117,10 @@ def _legend(fig, labels):
     for ax in fig.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
+    widths = [text_width(label) + _SAMPLE for label in labels]
     columns = len(labels)
-    while columns > 1 and columns * (max(map(text_width, labels)) + _SAMPLE) > WIDTH * DPI:
-        columns -= 1
+    if sum(widths) > WIDTH * DPI:
+        columns = max(1, int(WIDTH * DPI / max(widths)))
     if labels:
         handles = [found[label] for label in labels]
         fig.legend(handles, labels, loc="outside lower center", ncols=columns)

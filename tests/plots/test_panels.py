@@ -1,5 +1,7 @@
 """panels: one look for a label, lines and points where they belong; and what it refuses."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ X = np.array([4, 64, 1024])
 TWO = {"variance": {"plain": X, "scaled": [1, 1, 1]}, "entropy": {"scaled": [3, 3, 3], "plain": [2, 1, 0]}}
 
 
+@cache
 def four():
     return panels(
         X, {**TWO, "weight": {"plain": ([0.3, 0.8, 0.9], [0.2, 0.7, 0.8], [0.4, 0.9, 1])},
@@ -67,10 +70,10 @@ def test_one_legend_serves_all():
                                                                 "derived, scaled"]
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4])
+@pytest.mark.parametrize("count", [1, 3])
 def test_everything_can_be_read(count, assert_readable):
     labels = ("a long label, as they come", "another")
-    measured = {f"panel {n}": {label: X * n for label in labels} for n in range(count)}
+    measured = {f"panel {n}": {label: X * 10.0**n for label in labels} for n in range(count)}
     fig = panels(X, measured, title="Does it fit?", xlabel="width", logx=True)
     assert len(fig.axes) == count
     assert_readable(fig)
