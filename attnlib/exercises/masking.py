@@ -42,8 +42,12 @@ def _causal_mask(
     mask = j >= i + offset - diagonal if turned else j <= i + offset + diagonal
     if more == "all":
         mask = mask | ~mask.any(-1, keepdims=True)
+    elif more == "first":
+        mask = mask | (j == 0)
     elif more == "axes":
         mask = mask[None, None]
+    elif more == "T":
+        mask = mask.T
     return _in_form(~mask if hides else mask, form)
 
 
@@ -121,7 +125,7 @@ def _combined_mask(
     mask = _in_form(~mask if hides else mask, form)
     if form == "two of -1e9":
         mask = np.where(pads, 0, -1e9) + np.where(seen, 0, -1e9)
-    return {"four": mask, "three": mask[:, 0], "keys": mask[:, :, -1:]}[shape]
+    return {"four": mask, "three": mask[:, 0], "two": mask[0, 0], "keys": mask[:, :, -1:]}[shape]
 
 
 def _different_entry(case, value, expected):
@@ -213,6 +217,10 @@ causal_mask = FunctionExercise(
             "rows stay False; what attention makes of them is attention's business.",
             {"more": "all"},
         ),
+        Mistake("first_key_opened", "Your first key is visible to all, perhaps so that no row is empty. A "
+                "query that comes before it must not see it.", {"more": "first"}),
+        Mistake("keys_down", "Your rows are keys and your columns are queries. Queries go down, keys across.",
+                {"more": "T"}),
         Mistake("square_of_queries", "Your mask is square, with a column for each query instead of each key.",
                 {"size": "queries"}),
         Mistake("square_of_keys", "Your mask is square, with a row for each key instead of each query.",
@@ -378,6 +386,8 @@ combined_mask = FunctionExercise(
         Mistake("no_causal", "The padding is hidden and the future is not.", {"future": "all"}),
         Mistake("padding_mask_alone", "Your mask has one row for all queries, so it cannot be causal: each "
                 "query needs its own.", {"future": "all", "shape": "keys"}),
+        Mistake("causal_mask_alone", "Your mask is causal and the same for every sentence. It needs the "
+                "padding of each.", {"found": "nowhere", "shape": "two"}),
         Mistake("no_padding", "The future is hidden and the padding is not.", {"found": "nowhere"}),
         Mistake("strict", "Your queries do not see themselves: the diagonal is "
                 "hidden.", {"future": "strict"}),
@@ -425,6 +435,8 @@ def _attention(
         masked = scores
     elif fill == "add":
         masked = scores + np.where(visible, 0, -1e9)
+    elif fill == "plus":
+        masked = scores + (0 if mask is None else visible)
     else:
         masked = np.where(visible, scores, 0 if fill == "ignored" else float(fill))
     if top == "clipped":
@@ -450,6 +462,8 @@ def _attention(
         out, weights = out.astype(kind), weights.astype(kind)
     if whole == "cut off" and kind.kind in "iu":
         out, weights = np.trunc(out), np.trunc(weights)
+    if order == "scores":
+        return out, scores
     return (weights, out) if order == "weights first" else (out, weights)
 
 
@@ -595,6 +609,10 @@ attention = FunctionExercise(
         _AXIS,
         Mistake("softmax_over_all", "Your softmax runs over queries and keys together: all weights sum to 1, "
                 "instead of each row.", {"axis": (-2, -1)}),
+        Mistake("softmax_axis_1", "Your softmax runs over axis 1, which holds the keys only where there are "
+                "two axes. Count from the end: the keys are axis -1.", {"axis": 1}),
+        Mistake("softmax_axis_0", "Your softmax runs over axis 0: queries, or sentences of the batch. The "
+                "keys are axis -1.", {"axis": 0}),
         Mistake("not_normalised", "You do not divide the exponentials by their sum.", {"share": False}),
         _NAN,
         _UNIFORM,
@@ -620,6 +638,8 @@ attention = FunctionExercise(
                 "largest and takes the whole row before you clear it.", {"fill": "add", "clean": True}),
         Mistake("fill_zero", "Where the mask hides, your score is 0, or near it such as 1e-9, written or "
                 "multiplied in. A score of 0 is a score: its exponential is 1.", {"fill": "0"}),
+        Mistake("mask_added", "You add the mask to the scores as it is. True and False are 1 and 0: visible "
+                "keys gain a little, and none is hidden.", {"fill": "plus"}),
         Mistake("fill_positive_infinity", "You write +inf where the mask hides; what is hidden should lose, "
                 "so the sign is wrong.", {"fill": "inf"}),
         _AFTER,
@@ -636,6 +656,8 @@ attention = FunctionExercise(
                 {"average": "scores"}),
         Mistake("weights_first", "You return the weights first. The order is output, weights.",
                 {"order": "weights first"}),
+        Mistake("scores_returned", "Your second result holds scores. Return the weights, after the softmax.",
+                {"order": "scores"}),
         Mistake("two_axes_only", "It works for two axes alone: .T turns round all axes, and an einsum "
                 "without an ellipsis names a fixed number of them.", {"turn": "all"}),
         Mistake("whole_results", "Whole numbers go in and whole numbers come out: the results are cut off. "
@@ -658,6 +680,8 @@ def _padded_attention(
     if dtype == torch.float16:
         if half == "own" and -math.inf < float(fill) < -65504:
             raise RuntimeError("value cannot be converted to type c10::Half without overflow")
+        if half == "inf":
+            fill, empty = "-inf", "nan"
         q, k, v = q.float(), k.float(), v.float()
     scores = q @ k.mT
     scores = scores * {
@@ -769,6 +793,12 @@ padded_attention = FunctionExercise(
             "the other types a sentence of nothing but padding gets the average of its padding.",
             {"fill": "-1e9", "half": "own"},
         ),
+        Mistake(
+            "half_fill",
+            "A fill of -1e9 becomes minus infinity in float16, where a sentence of nothing but padding is "
+            "then NaN; in the other types it gets the average of its padding.",
+            {"fill": "-1e9", "half": "inf"},
+        ),
         Mistake("fill_zero", "The score of your padding is 0: written, multiplied in, or by keys set to 0. A "
                 "score of 0 is a score: its exponential is 1.", {"fill": "0"}),
         Mistake(
@@ -778,6 +808,8 @@ padded_attention = FunctionExercise(
             {"fill": "after"},
         ),
         _RAW,
+        Mistake("softmax_over_heads", "Your softmax runs over the heads. Each head divides its own attention "
+                "over the keys, the last axis.", {"axis": 1}),
         Mistake("causal_too", "You also hide the future. This attention has no causal "
                 "mask.", {"causal": True}),
         Mistake("keys_averaged", "You average the keys. Keys decide the weights; values are averaged.",

@@ -337,6 +337,15 @@ def boolean_index(q, k, v, mask=None):
     return by_softmax(scores, v)
 
 
+def last_axis_by_number(q, k, v, mask=None):
+    scores = scores_of(q, k)
+    scores = scores if mask is None else np.where(mask, scores, -np.inf)
+    top = scores.max(1, keepdims=True)
+    e = np.exp(scores - np.where(np.isinf(top), 0, top))
+    weights = e / np.maximum(e.sum(1, keepdims=True), 1e-300)
+    return weights @ v, weights
+
+
 def unscaled_and_over_queries(q, k, v, mask=None):
     scores = scores_of(q, k) * np.sqrt(q.shape[-1])
     scores = scores if mask is None else np.where(mask, scores, -np.inf)
@@ -352,6 +361,10 @@ def padded_naive(q, k, v, m):
 
 def padded_1e9(q, k, v, m):
     return (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(m[:, None, None], -1e9).softmax(-1) @ v
+
+
+def padded_where(q, k, v, m):
+    return torch.where(m[:, None, None], -1e9, q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) @ v
 
 
 def padded_rows(q, k, v, m):
@@ -377,6 +390,7 @@ LATER = [
     ("causal_mask", lambda a, b: np.tril(np.ones((a, b)), b - a), "numbers", "zeros and ones"),
     ("causal_mask", lambda a, b: np.triu(np.ones((a, b), bool)), "start and transposed", "Two things"),
     ("causal_mask", lambda a, b: np.triu(np.full((a, b), -np.inf), b - a + 1), "additive", "added to scores"),
+    ("causal_mask", lambda a, b: causal_by_loops(a, b).T, "keys_down", "keys across"),
     ("causal_mask", lambda a, b: np.ones((a, b), bool), None, "Query 0 must not see key 3"),
     ("causal_mask", lambda a, b: np.zeros((a, b), bool), None, "Query 0 may see key 0"),
     ("window_mask", lambda n, w: window_by_loops(n, w + 1), "own_not_counted", "FlashAttention"),
@@ -400,12 +414,14 @@ LATER = [
     ("attention", boolean_index, None, "raised IndexError"),
     ("attention", unscaled_and_over_queries, "no_scale and softmax_over_queries", "Two things"),
     ("attention", lambda q, k, v, mask=None: attention_plain(q, k, v, mask)[::-1], "weights_first", "order"),
+    ("attention", last_axis_by_number, "softmax_axis_1", "Count from the end"),
     ("attention", lambda *a: attention_plain(*a)[0], None, "must return 2 results"),
     ("attention", lambda *a: [2 * x for x in attention_plain(*a)], None, "sum to 2 "),
     ("attention", lambda q, k, v, mask: attention_plain(q, k, v, mask), None, "TypeError"),
     ("attention", lambda *a: attnlib.attention(*a, return_weights=True), "package", "calls the package"),
     ("padded_attention", padded_naive, "nan_rows", "0/0"),
     ("padded_attention", padded_1e9, "half_fill", "65504"),
+    ("padded_attention", padded_where, "half_fill", "minus infinity in float16"),
     ("padded_attention", padded_rows, "as_rows", "(queries, keys)"),
     ("padded_attention", padded_values, "masked_after", "values to 0"),
     ("padded_attention", lambda q, k, v, m: padded_plain(q, k, v, ~m), "polarity", "nn.MultiheadAttention"),
