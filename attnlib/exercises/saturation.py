@@ -183,7 +183,7 @@ def _p(z, *, stable="max", over="row", base=None, sign=1, normalised=True):
     z = sign * z.astype(z.dtype if z.dtype.kind == "f" else float)
     if base is not None:
         z = z * np.log(base)
-    axis = {"row": -1, "first": 0, "second_last": -2 if z.ndim > 1 else -1, "all": None}[over]
+    axis = {"row": -1, "first": 0, "second_last": -2 if z.ndim > 1 else -1, "second": 1, "all": None}[over]
     kept = axis is not None
     if stable == "max":
         z = z - z.max(axis=axis, keepdims=kept)
@@ -212,6 +212,7 @@ def _jacobian(z, *, form="right", uses="p", integer=False, **how):
         "off_plus": lambda: (diag - outer) * (2 * eye - 1),
         "squares": lambda: diag - (p * p)[..., None, :],
         "one_row": lambda: np.diag(p) - np.outer(p, p),
+        "one_batch_axis": lambda: p[:, :, None] * (eye - p[:, None, :]),
         "scalar": lambda: np.diag(p) - p @ p.T,
         "scalar_rows": lambda: diag - (p * p).sum(-1)[..., None, None],
         "flat": lambda: np.diag(p.ravel()) - np.outer(p, p),
@@ -232,9 +233,9 @@ def _jacobian(z, *, form="right", uses="p", integer=False, **how):
 def _jacobian_cases():
     rng = np.random.default_rng(70)
     return [
-        Case("three scores", (np.array([0.5, -1.0, 2.0]),)),
-        Case("a batch of shape (2, 4)", (rng.normal(size=(2, 4)),)),
-        Case("a batch of shape (2, 3, 5)", (rng.normal(size=(2, 3, 5)),)),
+        Case("three scores", (np.array([0.5, -1.0, 2.0]),), hint="One row, of shape (n,), is valid too."),
+        Case("a batch of shape (2, 4)", (rng.normal(size=(2, 4)),), hint=_BATCH),
+        Case("a batch of shape (2, 3, 5)", (rng.normal(size=(2, 3, 5)),), hint=_BATCH),
         Case("a batch of shape (4, 4), in which axes are easily confused", (rng.normal(size=(4, 4)),)),
         Case("whole numbers", (np.array([[2, 0, 1], [0, 0, 3]]),)),
         Case("a single key", (np.array([[3.0], [-1.0]]),)),
@@ -244,6 +245,7 @@ def _jacobian_cases():
     ]
 
 
+_BATCH = "Any number of axes may stand before the last, and each row is by itself."
 _SUBTRACT = "Subtract each row's largest score before the exponential; it cancels in the quotient."
 _SOFTMAX = (
     Mistake(
@@ -276,6 +278,12 @@ _SOFTMAX = (
         "softmax_second_last",
         "Your softmax runs along the axis before the last. The keys are the last axis.",
         {"over": "second_last"},
+    ),
+    Mistake(
+        "softmax_axis_one",
+        "Your softmax runs along axis 1, which is the keys only where there is exactly one batch axis. The "
+        "last axis is -1.",
+        {"over": "second"},
     ),
     Mistake(
         "minus_scores",
@@ -370,6 +378,12 @@ softmax_jacobian = FunctionExercise(
             {"form": "one_row"},
         ),
         Mistake(
+            "one_batch_axis",
+            "A batch with exactly one axis before the keys is right, and nothing else. Let ... stand for all "
+            "axes before the last, be they none or three.",
+            {"form": "one_batch_axis"},
+        ),
+        Mistake(
             "inner_not_outer",
             "For a vector, p @ p.T is one number, the sum of squares, since .T does nothing to it. What "
             "is wanted is p_i times p_j for every pair.",
@@ -461,9 +475,11 @@ def _backward(p, g, *, form="right", axis="last", keep=True, uses="p", divided=N
         p, g = g, p
     if uses == "softmax_g":
         g = _p(g)
-    along = {"last": -1, "first": 0, "second_last": -2 if p.ndim > 1 else -1, "all": None}[axis]
+    along = {"last": -1, "first": 0, "second_last": -2 if p.ndim > 1 else -1, "second": 1, "all": None}[axis]
 
     def total(a):
+        if keep == "column":
+            return a.sum(axis=along)[:, None]
         return a.sum(axis=along, keepdims=keep and along is not None)
 
     n = p.shape[-1]
@@ -502,9 +518,10 @@ def _backward_cases():
 
     whole, _ = pair(2, 3)
     return [
-        Case("three weights", (np.array([0.5, 0.3, 0.2]), np.array([1.0, -2.0, 0.5]))),
-        Case("a batch of shape (2, 5)", pair(2, 5)),
-        Case("a batch of shape (2, 3, 4)", pair(2, 3, 4)),
+        Case("three weights", (np.array([0.5, 0.3, 0.2]), np.array([1.0, -2.0, 0.5])),
+             hint="One row, of shape (n,), is valid too."),
+        Case("a batch of shape (2, 5)", pair(2, 5), hint=_BATCH),
+        Case("a batch of shape (2, 3, 4)", pair(2, 3, 4), hint=_BATCH),
         Case("a batch of shape (4, 4), in which axes are easily confused", pair(4, 4)),
         Case("a batch of shape (3, 3, 3)", pair(3, 3, 3)),
         Case("a g of whole numbers", (whole, np.array([[2, 0, -1], [0, 3, 1]]))),
@@ -621,6 +638,17 @@ softmax_backward = FunctionExercise(
             "sums_all",
             "You sum over the whole array, so the rows of a batch mix. Each row has its own mean.",
             {"axis": "all"},
+        ),
+        Mistake(
+            "axis_one",
+            "You sum along axis 1, which is the keys only where there is exactly one batch axis. The last "
+            "axis is -1.",
+            {"axis": "second"},
+        ),
+        Mistake(
+            "one_batch_axis",
+            "[:, None] puts the axis back only where there is exactly one batch axis. Keep it in the sum.",
+            {"keep": "column"},
         ),
         Mistake(
             "no_keepdims",
