@@ -1,4 +1,4 @@
-"""Draw the README's picture, ``docs/first_map.png``: the attention map of lesson 01."""
+"""Draw the README's picture, ``docs/first_map.png``: the first attention map of lesson 00."""
 
 from pathlib import Path
 
@@ -13,12 +13,14 @@ OFFERS = ("thing", "person", "pointer", "degree")
 
 
 def main():
-    zh, en, kinds, x = running_example()
-    w_q = np.array([[6.0 * (ASKS.get(kind) == offer) for offer in OFFERS] for kind in kinds])
-    w_k = np.array([[1.0 * (kind == offer) for offer in OFFERS] for kind in kinds])
-    words = [f"{a} {b}" for a, b in zip(zh, en, strict=True)]
+    zh, en, axes, x = running_example()
+    w_q = np.array([[6.0 * (ASKS.get(kind) == offer) for offer in OFFERS] for kind in axes])
+    w_k = np.array([[1.0 * (kind == offer) for offer in OFFERS] for kind in axes])
+    weights = attention_weights(x @ w_q, x @ w_k)
+    asking = [i for i, row in enumerate(x) if axes[row.argmax()] in ASKS]  # the others wait for lesson 01
     fig = attention_heatmap(
-        attention_weights(x @ w_q, x @ w_k), words, en, title="Which word does each word depend on?"
+        weights[asking], [f"{zh[i]} {en[i]}" for i in asking], en,
+        title="Which word does each of these four depend on?",
     )
     target = Path(__file__).resolve().parent.parent / "docs" / "first_map.png"
     target.parent.mkdir(exist_ok=True)
