@@ -1,12 +1,10 @@
 """The exercises of lesson 08: masks, attention under a mask, and a detector of leaks from the future."""
 
-import math
-
 import numpy as np
 
 from attnlib.core.scaled_dot_product import attention as core_attention
 from attnlib.core.softmaxes import softmax
-from attnlib.exercises.answers import numbers, short, uses_the_package
+from attnlib.exercises.answers import as_floats, numbers, short, uses_the_package
 from attnlib.exercises.calls import call, is_tensor
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
 from attnlib.exercises.verdict import right, unanswered, wrong
@@ -90,8 +88,12 @@ def _real(tokens, pad_id, found):
     return real
 
 
-def _padding_mask(tokens, pad_id=0, *, found="pad_id", hides=False, axes="keys", form="bool"):
+def _padding_mask(
+    tokens, pad_id=0, *, found="pad_id", hides=False, axes="keys", form="bool", opened=False
+):  # fmt: skip
     real = _real(tokens, pad_id, found)
+    if opened:
+        real = real | ~real.any(-1, keepdims=True)
     mask = {
         "keys": real[:, None, None, :],
         "queries": real[:, None, :, None],
@@ -106,7 +108,7 @@ def _padding_mask(tokens, pad_id=0, *, found="pad_id", hides=False, axes="keys",
 
 def _combined_mask(
     tokens, pad_id=0, *, found="pad_id", axes="keys", future="lower", pads_hide=False, future_hides=False,
-    join="and", hides=False, form="bool", shape="four", own=False,
+    join="and", hides=False, form="bool", shape="four", own=False, opened=None,
 ):  # fmt: skip
     real = _real(tokens, pad_id, found)
     n = tokens.shape[1]
@@ -122,18 +124,41 @@ def _combined_mask(
     mask = pads | seen if join == "or" else pads & seen
     if own:
         mask = mask | (i == j)
+    if opened:
+        mask = mask | ~mask.any(-1, keepdims=True) & {"all": True, "own": i == j, "causal": j <= i}[opened]
     mask = _in_form(~mask if hides else mask, form)
     if form == "two of -1e9":
         mask = np.where(pads, 0, -1e9) + np.where(seen, 0, -1e9)
     return {"four": mask, "three": mask[:, 0], "two": mask[0, 0], "keys": mask[:, :, -1:]}[shape]
 
 
+_NOT_THE_TYPE = {
+    True: "they come as a torch tensor. Return a NumPy array; .numpy() makes one.",
+    False: "they come as Python objects. Give the array dtype=bool.",
+}
+
+
+def _booleans(value):
+    """A result that holds nothing but booleans as an array of them, whatever its type; else None."""
+    if is_tensor(value):
+        return value.detach().cpu().numpy() if "bool" in str(value.dtype) else None
+    value = np.asarray(value)
+    if value.dtype == object and value.size and all(isinstance(x, (bool, np.bool_)) for x in value.flat):
+        return value.astype(bool)
+    return value if value.dtype == bool else None
+
+
 def _different_entry(case, value, expected):
     """Say in words which link of a mask is wrong."""
-    value, expected = np.asarray(value), np.asarray(expected)
-    *_, i, j = (int(n) for n in np.argwhere(value != expected)[0])
-    if value.dtype != bool:
+    array = _booleans(value)
+    if array is None:
         return None
+    if np.array_equal(array, expected):
+        return f"The entries are right; only {_NOT_THE_TYPE[is_tensor(value)]}"
+    if is_tensor(value):
+        return None
+    value, expected = array, np.asarray(expected)
+    *_, i, j = (int(n) for n in np.argwhere(value != expected)[0])
     many = f"In all, {int((value != expected).sum())} of {value.size} entries differ."
     if bool(expected[tuple(np.argwhere(value != expected)[0])]):
         return f"Query {i} may see key {j}, and your mask hides it. {many}"
@@ -157,7 +182,7 @@ _FORMS = (
 )  # fmt: skip
 _HIDES = Mistake(
     "polarity",
-    "your mask is True where a key is hidden, as nn.MultiheadAttention reads it. Here True means: may "
+    "Your mask is True where a key is hidden, as nn.MultiheadAttention reads it. Here True means: may "
     "attend.",
     {"hides": True},
     convention=True,
@@ -333,7 +358,7 @@ padding_mask = FunctionExercise(
     (
         Mistake(
             "polarity",
-            "your mask is True where there is padding, as key_padding_mask of nn.MultiheadAttention is. Here "
+            "Your mask is True where there is padding, as key_padding_mask of nn.MultiheadAttention is. Here "
             "True means: may attend.",
             {"hides": True},
             convention=True,
@@ -343,6 +368,8 @@ padding_mask = FunctionExercise(
                 "the axis of the keys, the last one.", {"axes": "queries"}),
         Mistake("queries_too", "Your mask also empties the rows of padded queries. Those rows are thrown "
                 "away later; the mask is about keys.", {"axes": "both"}),
+        Mistake("empty_rows_opened", "You show the padding of a sentence that has nothing else. Its row "
+                "stays False; what attention makes of it is attention's business.", {"opened": True}),
         Mistake(
             "two_axes",
             "Your mask has shape (B, L). Against scores of shape (B, H, L, L) NumPy would read it as "
@@ -402,6 +429,16 @@ combined_mask = FunctionExercise(
                 "specially: their outputs are thrown away later.", {"axes": "both"}),
         Mistake("own_shown", "You let every token see itself, padding too. The exercise does not: a padded "
                 "key is hidden from all.", {"own": True}),
+        *(
+            Mistake(
+                "empty_rows_opened",
+                "You let a query that has nothing to see look at something, and all that it can look at is "
+                "padding or future. Such rows stay False; what attention makes of them is attention's "
+                "business.",
+                {"opened": to},
+            )
+            for to in ("all", "own", "causal")
+        ),
         Mistake("three_axes", "Your mask has shape (B, L, L). Without the axis for heads, B would lie where "
                 "the heads are.", {"shape": "three"}),
         Mistake("additive_twice", "You add two masks of -1e9. Where both hide, that makes -2e9, and with the "
@@ -418,6 +455,10 @@ combined_mask = FunctionExercise(
 # Attention under a mask
 
 
+def _number(fill, lowest):
+    return lowest if fill == "lowest" else float(fill)
+
+
 def _attention(
     q, k, v, mask=None, *, scale="width", axis=-1, hides=False, fill="-inf", clean=False, empty="zero",
     top="row", average="values", order="output first", whole="floats", turn="last two", share=True,
@@ -431,6 +472,8 @@ def _attention(
         "first": q.shape[0] ** -0.5, "after": 1,
     }[scale]  # fmt: skip
     visible = np.ones(scores.shape, bool) if mask is None or fill == "ignored" else mask != hides
+    if empty == "opened":
+        visible = visible | ~visible.any(-1, keepdims=True)
     if fill in ("after", "raw"):
         masked = scores
     elif fill == "add":
@@ -438,7 +481,7 @@ def _attention(
     elif fill == "plus":
         masked = scores + (0 if mask is None else visible)
     else:
-        masked = np.where(visible, scores, 0 if fill == "ignored" else float(fill))
+        masked = np.where(visible, scores, _number({"ignored": "0"}.get(fill, fill), np.finfo(float).min))
     if top == "clipped":
         masked = np.where(np.isinf(masked), masked, np.clip(masked, -50, 50))
     if top in ("none", "clipped"):
@@ -450,13 +493,11 @@ def _attention(
     if fill == "raw":
         e = e * visible
     total = e.sum(axis, keepdims=True) if share else np.ones_like(e[..., :1])
-    weights = e / (np.where(total == 0, 1, total) if empty == "zero" else total)
+    weights = e / (total if empty == "nan" else np.where(total == 0, 1, total))
     if scale == "after":
         weights = weights / width**0.5
     if fill == "after" or clean:
         weights = np.where(visible, weights, 0)
-    if empty == "uniform":
-        weights = np.where(visible.any(-1, keepdims=True), weights, 1 / weights.shape[-1])
     out = (scores if average == "scores" else weights) @ (k if average == "keys" else v)
     if kind == np.float16:  # says that half precision is good enough
         out, weights = out.astype(kind), weights.astype(kind)
@@ -516,11 +557,22 @@ def _attention_cases():
 
 
 def _weights_of(value):
-    return np.asarray(value[1], dtype=float)
+    """The second result in floats, or None where it does not hold real numbers."""
+    return as_floats(value[1].detach() if is_tensor(value[1]) else value[1])
+
+
+def _in_torch(case, value, expected):
+    if not any(is_tensor(part) for part in value):
+        return None
+    parts = [as_floats(part.detach() if is_tensor(part) else part) for part in value]
+    if any(part is None or not np.allclose(part, ours, 1e-3, 1e-5)
+           for part, ours in zip(parts, expected, strict=True)):  # fmt: skip
+        return None
+    return "The numbers are right; only they come as torch tensors. Return NumPy arrays; .numpy() makes one."
 
 
 def _hidden_weight(case, value, expected):
-    if len(case.args) < 4:
+    if len(case.args) < 4 or _weights_of(value) is None:
         return None
     weights = np.where(np.broadcast_to(case.args[3], _weights_of(expected).shape), 0, _weights_of(value))
     if not np.isfinite(weights).all() or np.abs(weights).max() < 1e-12:
@@ -530,6 +582,8 @@ def _hidden_weight(case, value, expected):
 
 
 def _row_sums(case, value, expected):
+    if _weights_of(value) is None:
+        return None
     sums, wanted = _weights_of(value).sum(-1), _weights_of(expected).sum(-1)
     if not np.isfinite(sums).all():
         return "Some weights are NaN or infinite."
@@ -555,12 +609,19 @@ _SCALES = (
 _UNIFORM = Mistake(
     "uniform_rows",
     "You write a large negative number where the mask hides. In a row that is hidden throughout all scores "
-    "are then equal, and the query gets the average of exactly what it must not see. It gets zeros.",
-    {"fill": "-1e300"},
+    "are then equal, and the query gets the average of exactly what it must not see. Its output is to be 0.",
+    {"fill": "lowest"},
+)
+_OPENED = Mistake(
+    "empty_rows_opened",
+    "In a row that is hidden throughout you open the mask, and the query sees exactly what it must not see. "
+    "Its output is to be 0.",
+    {"empty": "opened"},
 )
 _NAN = Mistake(
     "nan_rows",
-    "A query with nothing to attend to gives NaN: its exponentials sum to 0, and 0/0 is NaN. It gets zeros.",
+    "A query with nothing to attend to gives NaN: its exponentials sum to 0, and 0/0 is NaN. Its output is "
+    "to be 0.",
     {"empty": "nan"},
 )
 _AFTER = Mistake(
@@ -616,6 +677,7 @@ attention = FunctionExercise(
         Mistake("not_normalised", "You do not divide the exponentials by their sum.", {"share": False}),
         _NAN,
         _UNIFORM,
+        _OPENED,
         Mistake(
             "fill_1e9",
             "You write a number such as -1e9 where the mask hides. That is a score like any other: visible "
@@ -666,7 +728,7 @@ attention = FunctionExercise(
     "Checked with and without masks of two, three and four axes, with a query that may attend to nothing, "
     "hidden keys of any size, scores from 1e-3 to 1e11, whole numbers and half precision. This is "
     "attnlib.attention, and it is what the rest of the course builds on.",
-    (_row_sums, _hidden_weight),
+    (_in_torch, _row_sums, _hidden_weight),
 )  # fmt: skip
 
 
@@ -678,8 +740,8 @@ def _padded_attention(
 
     dtype = q.dtype
     if dtype == torch.float16:
-        if half == "own" and -math.inf < float(fill) < -65504:
-            raise RuntimeError("value cannot be converted to type c10::Half without overflow")
+        if half == "raises":
+            raise RuntimeError("half precision")
         if half == "inf":
             fill, empty = "-inf", "nan"
         q, k, v = q.float(), k.float(), v.float()
@@ -700,16 +762,23 @@ def _padded_attention(
     if causal:
         visible = visible & torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
     visible = visible.expand(scores.shape)
+    if empty == "opened":
+        visible = visible | ~visible.any(-1, keepdim=True)
     if fill in ("after", "raw"):
         masked = scores
+    elif fill == "added" and dtype != torch.float16:
+        masked = scores + torch.where(visible, 0, -1e4)
+    elif fill == "times":
+        masked = torch.full_like(scores, torch.nan)
     else:
-        masked = torch.where(visible, scores, max(float(fill), -math.inf))
+        fill = "lowest" if fill == "added" else fill  # a float16 next to -1e4 holds no difference of scores
+        masked = torch.where(visible, scores, _number(fill, torch.finfo(scores.dtype).min))
     top = masked.amax(axis, keepdim=True)
     e = (masked - torch.where(top.isfinite(), top, torch.zeros_like(top))).exp()
     if fill == "raw":
         e = e * visible
     total = e.sum(axis, keepdim=True)
-    weights = e / (torch.where(total == 0, torch.ones_like(total), total) if empty == "zero" else total)
+    weights = e / (total if empty == "nan" else torch.where(total == 0, torch.ones_like(total), total))
     if fill == "after":
         weights = weights * visible
     return (weights @ (k if average == "keys" else v)).to(dtype)
@@ -787,11 +856,45 @@ padded_attention = FunctionExercise(
         _AXIS,
         _NAN,
         _UNIFORM,
+        _OPENED,
         Mistake(
             "half_fill",
-            "A fill of -1e9 does not exist in float16, which ends at 65504, so half precision raises; and in "
-            "the other types a sentence of nothing but padding gets the average of its padding.",
-            {"fill": "-1e9", "half": "own"},
+            "You hide with a number such as -1e9, and half precision raises: float16 ends at 65504, and a "
+            "mask in float32 does not go with values in float16. In the other types a sentence of nothing "
+            "but padding gets the average of its padding.",
+            {"fill": "lowest", "half": "raises"},
+        ),
+        *(
+            Mistake(
+                "added",
+                "You add a number such as -1e4 to the hidden scores. In a row that is hidden throughout it "
+                "changes no difference, so a sentence of nothing but padding gets its attention back, save "
+                f"for rounding{further}. Replace scores, and treat the empty row.",
+                {"fill": "added", "half": half},
+            )
+            for half, further in (
+                ("float32", ""),
+                ("raises", "; and in half precision your function raises, for a mask in float32 does not go "
+                 "with values in float16"),
+            )
+        ),
+        Mistake(
+            "half_nan",
+            "A sentence of nothing but padding gives NaN: its exponentials sum to 0, and 0/0 is NaN. And "
+            "half precision raises, as where a mask in float32 meets values in float16.",
+            {"empty": "nan", "half": "raises"},
+        ),
+        Mistake(
+            "half_opened",
+            "Half precision raises: float16 ends at 65504, and a mask in float32 does not go with values in "
+            "float16. In the other types a sentence of nothing but padding is attended to after all.",
+            {"empty": "opened", "half": "raises"},
+        ),
+        Mistake(
+            "times_infinity",
+            "You multiply the mask by infinity. Where it is False, 0 times infinity is NaN, in every row. "
+            "Replace the hidden scores instead.",
+            {"fill": "times", "half": "raises"},
         ),
         Mistake(
             "half_fill",
@@ -831,7 +934,9 @@ def window_reach(number):
     layers, window = 5, 4
     reach = layers * (window - 1) + 1
     told = {
-        layers * window: "That is layers times window: it counts the token where two windows meet twice.",
+        layers * window: "That is layers times window, as Mistral's paper counts, whose window goes back a "
+            "whole window from the token. This one holds the token itself: where two windows meet, one token "
+            "is counted twice.",
         reach - 1: "That counts the tokens before the last one. The last one reaches itself.",
         layers * window + 1: "A window of 4 holds the token itself and three before it, not four.",
         layers * window - 1: "Each layer goes back by three more, since the window counts the token itself.",
@@ -903,7 +1008,8 @@ _MODELS = {
     "causal attention with fresh noise in each call": (
         _clean, True, "noise",
         "is clean. Its outputs differ from call to call, also when the input is the same. How much do they "
-        "differ with nothing changed?",
+        "differ with nothing changed? Two calls may differ less than the next two: call it often, and leave "
+        "room.",
     ),
     "a mean of the past, computed as the total less the rest": (
         _the_rest, False, "exact_comparison",
@@ -966,7 +1072,8 @@ def leak_detector(function):
             if outcome.unanswered:
                 return unanswered("Replace the line that raises NotImplementedError and run the cell again.")
             if outcome.error:
-                return wrong(f"On the model '{name}' your function {outcome.error}".rstrip(".") + ".")
+                told = f"On the model '{name}' your function {outcome.error}"
+                return wrong(told if told.endswith((".", "?")) else f"{told}.")
             answer = _as_bool(outcome.value)
             if answer is None:
                 return wrong(f"Return True or False; on the model '{name}' it was {short(outcome.value)}.")

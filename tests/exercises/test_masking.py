@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -367,6 +368,33 @@ def padded_where(q, k, v, m):
     return torch.where(m[:, None, None], -1e9, q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) @ v
 
 
+def padded_with(number, how):
+    """The ways to hide that come to mind first: a number written over the scores, or added to them."""
+
+    def attention(q, k, v, m):
+        scores, m = q @ k.mT / q.shape[-1] ** 0.5, m[:, None, None]
+        value = torch.finfo(scores.dtype).min if number == "lowest" else number
+        if how == "written":
+            scores = scores.masked_fill(m, value)
+        elif how == "added":
+            scores = scores + torch.zeros(m.shape).masked_fill(m, value)
+        elif how == "added in the scores' own type":
+            scores = scores + torch.zeros(m.shape, dtype=scores.dtype).masked_fill(m, value)
+        elif how == "times the mask":
+            scores = scores + m * value
+        elif how == "unless all are hidden":
+            scores = scores.masked_fill(m & ~m.all(-1, keepdim=True), value)
+        return scores.softmax(-1) @ v
+
+    return attention
+
+
+def combined_opened(tokens, pad_id=0, own=False):
+    mask = combined_by_loops(tokens, pad_id)
+    shown = np.eye(tokens.shape[1], dtype=bool) if own else True
+    return mask | ~mask.any(-1, keepdims=True) & shown
+
+
 def padded_rows(q, k, v, m):
     return torch.nan_to_num((q @ k.mT / q.shape[-1] ** 0.5).masked_fill(m, float("-inf")).softmax(-1)) @ v
 
@@ -400,6 +428,8 @@ LATER = [
     ("padding_mask", lambda tokens, pad_id: (tokens != pad_id)[:, None, None], None, "TypeError"),
     ("combined_mask", lambda t, pad_id=0: (t == pad_id)[:, None, None] & causal_by_loops(*2 * t.shape[1:]),
      "pads_inverted", "padding half is inverted"),
+    ("combined_mask", combined_opened, "empty_rows_opened", "stay False"),
+    ("combined_mask", lambda t, pad_id=0: combined_opened(t, pad_id, True), "empty_rows_opened", "or future"),
     ("combined_mask", lambda t, pad_id=0: np.eye(t.shape[1]) + combined_by_loops(t) > 1, None, "hides it"),
     ("attention", fills(-1e9), "fill_1e9", "number such as -1e9"),
     ("attention", fills(-1e4), "fill_1e9", "number such as"),
@@ -422,12 +452,21 @@ LATER = [
     ("padded_attention", padded_naive, "nan_rows", "0/0"),
     ("padded_attention", padded_1e9, "half_fill", "65504"),
     ("padded_attention", padded_where, "half_fill", "minus infinity in float16"),
+    ("padded_attention", padded_with("lowest", "written"), "uniform_rows", "large negative number"),
+    ("padded_attention", padded_with(-1e4, "written"), "uniform_rows", "large negative number"),
+    ("padded_attention", padded_with(-1e4, "added"), "added", "float32 does not go"),
+    ("padded_attention", padded_with(-1e4, "added in the scores' own type"), "added", "no difference"),
+    ("padded_attention", padded_with(-1e9, "added"), "half_fill", "65504"),
+    ("padded_attention", padded_with(-torch.inf, "added"), "half_nan", "half precision raises"),
+    ("padded_attention", padded_with(-torch.inf, "times the mask"), "times_infinity", "0 times infinity"),
+    ("padded_attention", padded_with(-torch.inf, "unless all are hidden"), "empty_rows_opened", "you open"),
+    ("padded_attention", padded_with(-1e9, "unless all are hidden"), "half_opened", "after all"),
     ("padded_attention", padded_rows, "as_rows", "(queries, keys)"),
     ("padded_attention", padded_values, "masked_after", "values to 0"),
     ("padded_attention", lambda q, k, v, m: padded_plain(q, k, v, ~m), "polarity", "nn.MultiheadAttention"),
     ("padded_attention", lambda q, k, v, m: padded_plain(q, k, v, m[:, None, None])[:, :, 0], None, ""),
     ("padded_attention", padded_numpy, None, "must be a torch tensor"),
-    ("window_reach", 20, "reach_20", "twice"),
+    ("window_reach", 20, "reach_20", "Mistral"),
     ("window_reach", 15, "reach_15", "reaches itself"),
     ("window_reach", 21, "reach_21", "three before"),
     ("window_reach", 19, "reach_19", "three more"),
@@ -464,6 +503,62 @@ ODD = [
 def test_odd_answers_are_refused_without_a_crash(exercise, answer):
     verdict = check(exercise, answer)
     assert verdict.passed is False and verdict.message
+
+
+TENSORS = {name: answers[0] for name, answers in RIGHT.items() if name.endswith("mask")}
+
+
+@pytest.mark.parametrize("exercise", TENSORS)
+def test_a_right_mask_of_another_type_is_called_right_but_for_its_type(exercise):
+    verdict = check(exercise, lambda *a, **k: torch.tensor(TENSORS[exercise](*a, **k)))
+    assert verdict.passed is False and "entries are right; only they come as a torch" in verdict.message
+    verdict = check(exercise, lambda *a, **k: TENSORS[exercise](*a, **k).astype(object))
+    assert verdict.passed is False and "entries are right; only they come as Python obj" in verdict.message
+    for kind in (torch.tensor, lambda mask: mask.astype(object)):
+        message = check(exercise, lambda *a, **k: kind(~TENSORS[exercise](*a, **k))).message  # noqa: B023
+        assert "entries are right" not in message and ("may see" not in message or kind is not torch.tensor)
+
+
+def test_right_attention_in_torch_is_called_right_but_for_its_type():
+    def in_torch(*arguments):
+        return tuple(torch.tensor(part, requires_grad=True) for part in attention_plain(*arguments))
+
+    message = check("attention", in_torch).message
+    assert "The numbers are right; only they come as torch tensors" in message
+    for wrong in (lambda part: 2 * part, lambda part: part.bfloat16(), lambda part: part > 0):
+        message = check("attention", lambda *a: tuple(wrong(part) for part in in_torch(*a))).message  # noqa: B023
+        assert "torch tensor" in message and "numbers are right" not in message
+
+
+@pytest.mark.parametrize("exercise", FUNCTIONS)
+def test_a_function_that_always_raises_makes_no_known_mistake(exercise):
+    verdict = check(exercise, lambda *a, **k: 1 / 0)
+    assert verdict.misconception is None and "division by zero" in verdict.message
+
+
+@pytest.mark.parametrize("exercise", FUNCTIONS)
+def test_no_imitation_raises_on_every_case(exercise):
+    judge = FUNCTIONS[exercise]
+    cases = judge.cases()
+
+    def raises(case, choices):
+        try:
+            judge.compute(*case.args, **choices)
+        except Exception:
+            return True
+        return False
+
+    with np.errstate(all="ignore"):
+        for found in [*combinations(judge.mistakes, 1), *combinations(judge.mistakes, 2)]:
+            choices = {name: value for mistake in found for name, value in mistake.choices.items()}
+            if len(choices) == sum(len(mistake.choices) for mistake in found):
+                assert not all(raises(case, choices) for case in cases), choices
+
+
+@pytest.mark.parametrize("exercise", FUNCTIONS)
+def test_hints_are_whole_sentences(exercise):
+    for mistake in FUNCTIONS[exercise].mistakes:
+        assert mistake.hint[0].isupper() and mistake.hint[-1] in ".?", mistake.name
 
 
 def test_untouched_stubs_are_not_answered_yet():
@@ -522,7 +617,7 @@ def clean_if_noisy(model, length, width):
 FOOLED = [
     (detector(limit=1e-6), "noise", "with nothing changed"),
     (detector(limit=0.2, sizes=(1, 9, -9, 9)), "one_place", "a thousandth"),
-    (detector(limit=0.0), "noise", "differ from call to call"),
+    (detector(limit=0.0), "noise", "Two calls may differ less than the next two"),
     (detector(late=1, cut=False), "next_token", "at output t - 1"),
     (detector(sizes=(1,)), "gate", "try several"),
     (detector(cut=False), "length", "their number stays"),
@@ -572,6 +667,7 @@ def test_answers_of_a_detector_are_booleans_and_calls_are_explained():
     assert check("leak_detector", lambda *a: np.array([True])).passed is False
     told = check("leak_detector", lambda model, length, width: model(np.ones((length, width + 1)))).message
     assert "takes an array of shape (n, 4)" in told and "causal attention" in told
+    assert check("leak_detector", lambda *a: None).message.endswith("with a return?")
     assert "calls the package" in check("leak_detector", lambda m, n, d: attnlib.future_leaks(m, n)).message
 
 
