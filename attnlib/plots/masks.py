@@ -1,5 +1,7 @@
 """Boolean masks side by side: which query may look at which key."""
 
+from unicodedata import east_asian_width
+
 import numpy as np
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
@@ -23,7 +25,8 @@ def mask_maps(masks, queries, keys, *, title=None):
     masks : (Lq, Lk) bool array, or a dict of such arrays
         A dict gives one panel an entry, side by side; its keys are their titles.
     queries, keys : Lq and Lk words
-        The tokens on the two axes, shared by all panels.
+        The tokens on the two axes, shared by all panels. Where keys are too wide for their columns,
+        Chinese ones are written from top to bottom, others on their side.
     title : str, optional
         The question that the figure answers.
 
@@ -45,8 +48,13 @@ def mask_maps(masks, queries, keys, *, title=None):
     panels = _checked(masks, (len(queries), len(keys)))
     beside = _pixels(queries) + 60 + 30 * (len(panels) - 1)    # words, "query", between panels
     around = 80 + 40 * (title is not None) + 30 * isinstance(masks, dict)
-    cell, upright = _cells(len(panels), len(queries), keys, beside, around)
-    height = around + (_pixels(keys) if upright else _LINE) + cell[1] * len(queries)
+    chinese = all(east_asian_width(letter) in "WF" for key in keys for letter in key)
+    deep = max(_pixels(keys), chinese * max(map(len, keys)) * _LINE)     # keys that are not level
+    cell, upright = _cells(len(panels), len(queries), keys, beside, around + deep - _pixels(keys))
+    stacked = upright and chinese
+    words = ["\n".join(key) for key in keys] if stacked else keys
+    below = deep if upright else _LINE
+    height = around + below + cell[1] * len(queries)
 
     fig = Figure(figsize=(WIDTH, round(height) / DPI), layout="compressed")
     axes = fig.subplots(1, len(panels), squeeze=False)[0]
@@ -55,9 +63,9 @@ def mask_maps(masks, queries, keys, *, title=None):
         ax.set_title(name)
         ax.set_xlabel("key")
         ax.tick_params(length=0)
-        _write_words(ax.set_xticks, keys, _LINE if upright else 0, cell[0])
+        _write_words(ax.set_xticks, words, _LINE if upright else 0, cell[0])
         _write_words(ax.set_yticks, queries if ax is axes[0] else [], _LINE, cell[1])
-        ax.tick_params(axis="x", rotation=90 if upright else 0)
+        ax.tick_params(axis="x", rotation=90 if upright and not stacked else 0)
         _separate_cells(ax, panel.shape)
     axes[0].set_ylabel("query")
     fig.supxlabel(_LEGEND, fontsize="medium")

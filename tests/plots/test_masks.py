@@ -39,11 +39,25 @@ def test_panels_have_titles_and_share_words(words):
     assert [ax.get_title() for ax in fig.axes] == ["causal", "window"]
     assert np.array_equal(second.images[0].get_array(), window_mask(8, 3))
     assert labels(first.yaxis) == labels(second.xaxis) == words
+    assert {label.get_rotation() for label in second.get_xticklabels()} == {0}
     assert labels(second.yaxis) == []
+
+
+def test_keys_too_wide_for_their_columns_stand_upright_or_lie_on_their_side(words, assert_readable):
+    mask = causal_mask(8)
+    fig = mask_maps({n: mask for n in "abc"}, words, words, title="How far?")
+    assert labels(fig.axes[0].xaxis) == ["我", "吃\n了", "一\n个", "苹\n果", "，", "它", "很", "甜"]
+    assert {label.get_rotation() for label in fig.axes[0].get_xticklabels()} == {0}
+    assert_readable(fig)
+    english = ["I", "ate", "an", "apple", ",", "it", "was", "sweet"]
+    fig = mask_maps({n: mask for n in "abc"}, words, english)
+    assert labels(fig.axes[0].xaxis) == english
+    assert {label.get_rotation() for label in fig.axes[0].get_xticklabels()} == {90}
 
 
 @pytest.mark.parametrize("rows, columns, panels, word", [
     (1, 5, 1, "mmmmmm"), (8, 8, 4, "吃了"), (3, 8, 2, "transformer"), (30, 40, 1, "word"),
+    (30, 40, 2, "吃了"), (8, 8, 4, "吃了一个"), (20, 20, 2, "，"),
 ])
 def test_any_size_and_any_words_stay_readable(assert_readable, rows, columns, panels, word):
     mask = np.ones((rows, columns), bool)
