@@ -16,6 +16,15 @@ def as_floats(answer):
         return None
 
 
+def in_quotes(answer):
+    """Whether ``answer`` is text that would be numbers without its quotes."""
+    try:
+        array = np.asarray(answer)
+        return array.dtype.kind in "US" and bool(np.isfinite(array.astype(float)).all())
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return False
+
+
 def numbers(answer, shape, name):
     """``answer`` as a finite array of this shape and None, or None and the verdict that complains."""
     wanted = f"{shape[0]} numbers" if shape else "one number"
@@ -23,7 +32,8 @@ def numbers(answer, shape, name):
         wanted = f"an array of shape {shape}"
     array = as_floats(answer)
     if array is None:
-        return None, wrong(f"Let {name} be {wanted}; got {short(answer)}.")
+        quotes = " without quotes" if in_quotes(answer) else ""
+        return None, wrong(f"Let {name} be {wanted}{quotes}; got {short(answer)}.")
     if array.shape != shape:
         return None, wrong(f"Let {name} be {wanted}; got an array of shape {array.shape}.")
     if not np.isfinite(array).all():

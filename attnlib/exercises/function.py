@@ -244,6 +244,8 @@ def _kind(x):
         return "a NumPy array"
     if isinstance(x, (tuple, list)):
         return f"a {type(x).__name__} of {len(x)}"
+    if isinstance(x, np.number):
+        return "a number"
     return f"of type {type(x).__name__}"
 
 

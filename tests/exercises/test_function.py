@@ -110,6 +110,12 @@ def stateful():
     return function
 
 
+def test_a_single_number_is_asked_for_in_words():
+    mean = FunctionExercise(lambda x: x.mean(), lambda: [Case("a row", (np.arange(3.0),))], (), "Right.")
+    assert "must be a number; yours is of type str" in mean(lambda x: "1").message
+    assert "must be a number; yours is a list of 1" in mean(lambda x: [1.0]).message
+
+
 @pytest.mark.parametrize(
     "answer, says",
     [
