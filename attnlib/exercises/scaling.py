@@ -1,8 +1,10 @@
 """The exercises of lesson 06: each judge takes an answer and returns a verdict."""
 
+from dataclasses import replace
+
 import numpy as np
 
-from attnlib.exercises.answers import as_floats, numbers, short
+from attnlib.exercises.answers import as_floats, in_quotes, numbers, short
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
 from attnlib.exercises.verdict import right, unanswered, wrong
 
@@ -20,8 +22,9 @@ def wider_head(temperature):
             "of spread 1 only."
         )
     for value, name, hint in (
-        (16, "entries_forgotten", "That is the root of 256, right for entries of spread 1. These are "
-         "smaller."),
+        (16, "entries_forgotten or variance_for_spread", "16 is the root of 256, right for entries of "
+         "spread 1, and these are smaller. Or you have the scores' variance, 256 times 1/4 times 1/4: a "
+         "temperature goes by the spread, its root."),
         (32, "width_without_root", "That is four times 8: the temperature would follow the variance. The "
          "spread of a sum grows as the root of the width. And the entries are smaller."),
         (8, "halved_once", "That keeps the old temperature. Four times the width doubles the spread; now "
@@ -36,7 +39,7 @@ def wider_head(temperature):
     if temperature <= 0:
         return wrong(f"A temperature is above 0; got {temperature:g}.")
     return wrong(
-        f"At temperature {temperature:g} the new head's scores spread by {4 / temperature:.3g}; the old "
+        f"At temperature {temperature:g} the new head's scores spread by {4 / temperature:.4g}; the old "
         "head's by 1. What is the spread of a sum of 256 products?"
     )
 
@@ -75,8 +78,8 @@ def fifty_five(width):
     told = (f"At width {width:g} a match's mean is {0.1 * width:.4g} and a stranger's spread "
             f"{np.sqrt(width):.4g}")
     if ratio < 3:
-        return wrong(f"{told}: only {ratio:.3g} spreads.")
-    return wrong(f"{told}: {ratio:.3g} spreads. That is enough, and a narrower key will do.", "not_the_least")
+        return wrong(f"{told}: only {ratio:.4g} spreads.")
+    return wrong(f"{told}: {ratio:.4g} spreads. That is enough, and a narrower key will do.", "not_the_least")
 
 
 def largest_variance(answer):
@@ -86,7 +89,7 @@ def largest_variance(answer):
         return complaint
     q, k = given
     variance = (q @ k.T).var()
-    if abs(variance - 16) < 1e-6:
+    if abs(variance - 16) < 1e-3:
         return right(
             "16, the width squared. Within a row all steps come out alike: one draw decides them all, "
             "and the walk goes four steps one way or the other. The variances of single entries cannot "
@@ -133,7 +136,7 @@ def no_variance(answer):
         return wrong(
             told + f"The entries of {side} are uncorrelated, and then the variance is 4, whatever the "
             "other side does.", "one_side")
-    if abs(variance - 16) < 1e-6:
+    if abs(variance - 16) < 1e-3:
         return wrong(
             told + "That is the largest possible; this is the other half of the exercise.", "other_half")
     return wrong(
@@ -142,6 +145,8 @@ def no_variance(answer):
 
 def _rows(answer):
     """The two arrays and None, or None and what is wrong with them."""
+    if isinstance(answer, np.ndarray) and answer.ndim == 3:
+        answer = [*answer[:3]]
     if not isinstance(answer, (tuple, list)) or len(answer) != 2:
         return None, wrong(f"Give two arrays, (qs, ks); got {short(answer)}.")
     if any(part is ... or part is None for part in answer):
@@ -151,7 +156,9 @@ def _rows(answer):
         rows = as_floats(part)
         if rows is None or rows.ndim != 2 or rows.shape[1] != 4 or not len(rows):
             shape = "" if rows is None else f" of shape {rows.shape}"
-            return None, wrong(f"Let {name} be an array with rows of 4 numbers; got {short(part)}{shape}.")
+            quotes = ", without quotes" if in_quotes(part) else ""
+            return None, wrong(
+                f"Let {name} be an array with rows of 4 numbers{quotes}; got {short(part)}{shape}.")
         if len(rows) > 1000:
             return None, wrong(f"{name} has {len(rows)} rows; a thousand or fewer will do.")
         if not np.isfinite(rows).all() or np.abs(rows).max() > 1e6:
@@ -249,7 +256,18 @@ def _variance_cases():
     ]
 
 
-dot_product_variance = FunctionExercise(
+class _TwoNumbers(FunctionExercise):
+    """A judge to whom an array of two numbers is as good as two numbers."""
+
+    def _run(self, function, case, **choices):
+        outcome = super()._run(function, case, **choices)
+        value = outcome.value
+        if isinstance(value, np.ndarray) and value.shape == (2,):
+            return replace(outcome, value=tuple(value))
+        return outcome
+
+
+dot_product_variance = _TwoNumbers(
     compute=_variance,
     cases=_variance_cases,
     mistakes=(
@@ -322,6 +340,7 @@ def _scale(q, k, width, *, rule="mean and variance", root=True, inverse=True):
         "spread": variance * width,
         "mean": mean**2 * width**2,
         "unit entries": rho**2 * width**2 + width,
+        "unit steps": mean**2 * width**2 + width,
         "all pairs": everyone * grow,
         "sum": (abs(mean) * width + np.sqrt(variance * width)) ** 2,
         "correlation": rho**2 * width**2,
@@ -354,6 +373,9 @@ def _scale_cases():
         Case("correlation 0.2, entries of spread 3 and 1/2, width 48 rebuilt at 300",
              _head(0.2, 48, 300, 6, q_spread=3.0, k_spread=0.5),
              hint="The entries need not have variance 1."),
+        Case("no correlation, entries of spread 3 and 1/2, width 40 rebuilt at 200",
+             _head(0.0, 40, 200, 8, q_spread=3.0, k_spread=0.5),
+             hint="How far does one step stray, here?"),
         Case("coins that agree in 4 of 5, width 24 rebuilt at 96", _head(0.6, 24, 96, 7, entries="coins")),
     ]
 
@@ -393,6 +415,9 @@ choose_scale = FunctionExercise(
         Mistake("unit_entries", "You estimate the correlation and take the entries' variances for 1. "
                 "They need not be: the drift and the variance of a step can be measured as they are.",
                 {"rule": "unit entries"}),
+        Mistake("unit_steps", "You measure the drift, and take the variance of a step for 1. It is a "
+                "product of two entries, whose variances need not be 1: measure it too.",
+                {"rule": "unit steps"}),
         Mistake("correlation_only", "You divide by correlation times width. That leaves chance out, and "
                 "takes the entries' variances for 1.", {"rule": "correlation"}),
         Mistake("all_pairs", "You measure all queries with all keys. Nearly all of those are strangers; "

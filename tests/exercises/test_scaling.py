@@ -60,6 +60,15 @@ def by_correlation(q, k, width):
     return 1 / (size * np.sqrt(width * (1 + rho**2) + (rho * width) ** 2))
 
 
+def as_one_array(q, k):
+    return np.array(by_einsum(q, k))
+
+
+def by_pooled_steps(q, k, width):
+    steps = q * k
+    return (steps.mean() ** 2 * width**2 + steps.var() * width) ** -0.5
+
+
 SIGNS = np.array([[1, 1, 1, 1], [-1, -1, -1, -1]])
 TURNED = SIGNS * [1, -1, 1, -1]
 HALF = SIGNS * [1, 1, -1, -1]
@@ -69,10 +78,13 @@ EVERY = 2 * (np.arange(16)[:, None] >> np.arange(4) & 1) - 1
 RIGHT = {
     "wider_head": [4, 4.0, np.sqrt(16), np.array(4)],
     "fifty_five": [900, 900.0, np.int64(900), (3 / 0.1) ** 2],
-    "largest_variance": [(SIGNS, SIGNS), (TURNED.tolist(), TURNED), [SIGNS.astype(np.float32), MANY]],
-    "no_variance": [(SIGNS, TURNED), (HALF, MANY), (np.vstack([TURNED, HALF]), SIGNS)],
-    "dot_product_variance": [by_loop, by_einsum, by_diagonal, by_moments_in_float32, by_one_scaled_side],
-    "choose_scale": [measured, by_simulation, by_correlation],
+    "largest_variance": [(SIGNS, SIGNS), (TURNED.tolist(), TURNED), [SIGNS.astype(np.float32), MANY],
+                         np.array([SIGNS, TURNED * [1, -1, 1, -1]]), (SIGNS * (1 + 4e-7), SIGNS)],
+    "no_variance": [(SIGNS, TURNED), (HALF, MANY), (np.vstack([TURNED, HALF]), SIGNS),
+                    np.array([SIGNS, TURNED])],
+    "dot_product_variance": [by_loop, by_einsum, by_diagonal, by_moments_in_float32, by_one_scaled_side,
+                             as_one_array],
+    "choose_scale": [measured, by_pooled_steps, by_simulation, by_correlation],
 }
 
 
@@ -90,7 +102,7 @@ def test_the_package_agrees_with_the_reference():
 # Mistakes: in order of the parameters, the exercise, the answer, and what it is called
 
 NUMBERS = [
-    ("wider_head", 16, "entries_forgotten"),
+    ("wider_head", 16, "entries_forgotten or variance_for_spread"),
     ("wider_head", 32, "width_without_root"),
     ("wider_head", 8, "halved_once"),
     ("wider_head", 1, "variance_for_spread"),
@@ -160,6 +172,8 @@ WRITTEN = [
     ("formula", lambda q, k: (q.shape[1] * q.var() * k.var(), q.var() * k.var())),
     ("changes_input", in_place),
     ("package", lambda q, k: attnlib.dot_product_variance(q, k)),
+    ("standard_deviation", lambda q, k: np.sqrt(population(q, k))),
+    ("swapped", lambda q, k: np.array(population(q, k)[::-1])),
     ("standard_deviation and swapped", lambda q, k: tuple(np.sqrt(population(q, k)))[::-1]),
     ("all_pairs and ddof", lambda q, k: ((q @ k.T).var(ddof=1), (q @ k.T).var(ddof=1) / q.shape[1])),
     ("mean_square and divided_by_width",
@@ -199,6 +213,9 @@ SCALES = [
     ("old_width", lambda q, k, width: 1 / np.sqrt(q.shape[1])),
     ("no_root", lambda q, k, width: measured(q, k, width) ** 2),
     ("temperature", lambda q, k, width: 1 / measured(q, k, width)),
+    ("unit_steps", lambda q, k, width: 1 / np.sqrt((q * k).mean() ** 2 * width**2 + width)),
+    ("unit_entries", lambda q, k, width:
+     1 / np.sqrt(np.corrcoef(q.ravel(), k.ravel())[0, 1] ** 2 * width**2 + width)),
     ("all_pairs", lambda q, k, width: 1 / np.sqrt(np.mean((q[:500] @ k[:500].T) ** 2) * width / q.shape[1])),
 ]
 
@@ -227,7 +244,8 @@ def test_both_tempting_powers_are_right_somewhere_and_wrong_elsewhere():
 
 def test_the_estimate_is_near_the_truth():
     """What the sample says of the rebuilt head lies well inside the fifth that is allowed."""
-    truths = [(0.3, 1, 256), (0.0, 1, 512), (0.05, 1, 4096), (0.8, 1, 8), (0.1, 1, 100), (0.2, 1.5, 300)]
+    truths = [(0.3, 1, 256), (0.0, 1, 512), (0.05, 1, 4096), (0.8, 1, 8), (0.1, 1, 100), (0.2, 1.5, 300),
+              (0.0, 1.5, 200)]
     for (rho, size, width), case in zip(truths, scaling._scale_cases(), strict=False):
         truth = 1 / (size * np.sqrt(width * (1 + rho**2) + (rho * width) ** 2))
         assert scaling._scale(*case.args) == pytest.approx(truth, rel=0.06), case.name
@@ -243,6 +261,23 @@ def test_the_verdict_says_what_a_number_does():
     assert "spread by 0.8" in check("wider_head", 5).message
     assert "2 spreads" in check("fifty_five", 400).message
     assert "4.4721" not in check("fifty_five", 400).message
+
+
+def test_a_number_next_to_the_right_one_is_not_rounded_to_it():
+    assert "only 2.998 spreads" in check("fifty_five", 899).message
+    assert "3.002 spreads" in check("fifty_five", 901).message
+    assert "spread by 1.003;" in check("wider_head", 3.989).message
+
+
+def test_text_for_numbers_is_told_to_lose_its_quotes():
+    assert "one number without quotes; got '4'" in check("wider_head", "4").message
+    assert "without quotes" in check("largest_variance", (SIGNS.astype(str), SIGNS)).message
+    assert "quotes" not in check("wider_head", "four").message
+
+
+def test_no_number_is_a_matter_of_type():
+    told = check("dot_product_variance", lambda q, k: ("a", "b")).message
+    assert "must be a number; yours is of type str" in told
 
 
 # Whatever is typed is judged, without a crash
