@@ -71,6 +71,7 @@ _OUTPUT = {
     (3, 5, 10): ("no_batch", _NO_BATCH),
     (5, 10): ("one_map", f"{_NO_BATCH} {_NO_HEADS}"),
     (4, 5, 3, 10): ("heads_elsewhere", _ELSEWHERE),
+    (4, 5, 10, 3): ("heads_elsewhere", _ELSEWHERE),
     (3, 4, 5, 10): ("heads_first", _HEADS_FIRST),
     (12, 5, 10): ("in_one", _IN_ONE),
     (4, 5, 30): ("heads_joined", "You joined the heads. A layer does that later (lesson 09)."),
@@ -160,9 +161,7 @@ def rounded_or_wrong(answer):
     if row == "E":
         return right(
             "Three numbers with two decimals are off by at most 0.005 each, 0.015 together, and 0.02 are "
-            "missing. Row B has the same sum and seven numbers, which may hide 0.035. (Row A is from the "
-            "article that lesson 00 speaks of. Its 1.1 may be rounding; it does not say so, and a reader "
-            "cannot tell.)"
+            "missing. Row B has the same sum and seven numbers, which may hide 0.035."
         )
     example, _ = UNROUNDED[row]
     misconception, reason = _WHY.get(row, (None, ""))
