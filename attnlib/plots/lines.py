@@ -27,7 +27,7 @@ _GAP = 1.3 * TEXT * PIXELS_PER_POINT / _AXES_HEIGHT         # one line, as a par
 
 
 @use_style()
-def curves(x, measured, *, theory=None, title, xlabel, ylabel, logx=False):
+def curves(x, measured, *, theory=None, title, xlabel, ylabel, logx=False, logy=False):
     """Draw measurements as points or bands, theory as lines, in the same axes.
 
     Parameters
@@ -43,8 +43,8 @@ def curves(x, measured, *, theory=None, title, xlabel, ylabel, logx=False):
         The question that the figure answers.
     xlabel, ylabel : str
         With units, where there are any.
-    logx : bool
-        A logarithmic horizontal axis.
+    logx, logy : bool
+        A logarithmic horizontal, or vertical, axis.
 
     Returns
     -------
@@ -55,7 +55,8 @@ def curves(x, measured, *, theory=None, title, xlabel, ylabel, logx=False):
     Raises
     ------
     ValueError, TypeError
-        For arrays that do not fit ``x``, and for more curves than can be told apart.
+        For arrays that do not fit ``x``, for numbers of 0 or below on a logarithmic axis, and for more
+        curves than can be told apart.
 
     Examples
     --------
@@ -78,12 +79,15 @@ def curves(x, measured, *, theory=None, title, xlabel, ylabel, logx=False):
     fig = Figure()
     ax = fig.subplots()
     ax.set_xscale("log" if logx else "linear")
+    ax.set_yscale("log" if logy else "linear")
     ax.margins(x=0.02)
     ends = []                                               # (label, colour, last x, last y)
     for (label, values), colour, marker in zip(measured.items(), PALETTE, MARKERS, strict=False):
         ends.append((label, colour, *_draw_measured(ax, x, values, label, colour, marker)))
     for (label, function), dash in zip(theory.items(), DASHES, strict=False):
         ends.append((label, INK, *_draw_theory(ax, x, function, label, dash, logx)))
+    if logy and ax.dataLim.y0 <= 0:
+        raise ValueError(f"y reaches down to {ax.dataLim.y0:.3g}, but a logarithmic axis starts above 0.")
     ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
     ax.grid(axis="y")
     if logx and x.size <= MOST_TICKS:

@@ -79,6 +79,19 @@ def test_a_logarithmic_axis_names_each_x():
     assert [label.get_text() for label in ax.get_xticklabels()] == ["4", "64", "512"]
 
 
+def test_the_vertical_axis_is_logarithmic_where_asked(assert_readable):
+    fig = curves([1, 2, 3], {"a": [1, 1e-2, 1e-4]}, theory={"b": lambda x: 10.0 ** (2 - 2 * x)}, logy=True,
+                 **NAMES)
+    assert (fig.axes[0].get_xscale(), fig.axes[0].get_yscale()) == ("linear", "log")
+    assert_readable(fig)
+
+
+def test_labels_stand_at_the_ends_on_a_logarithmic_axis_too():
+    fig = curves([1, 2], {"low": [1, 1e-4], "middle": [1, 1e-2], "high": [1, 1]}, logy=True, **NAMES)
+    heights = [text.xy[1] for text in fig.axes[0].texts]
+    assert heights[1] == pytest.approx((heights[0] + heights[2]) / 2)
+
+
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
 def test_spread_keeps_order_and_distance(heights):
     placed = spread(heights, 0.1)
@@ -98,6 +111,9 @@ def test_spread_leaves_alone_what_does_not_touch():
     ([1, 2], {"a": [1]}, {}, ValueError, r"measured\['a'\] has shape \(1,\), .* \(2,\)"),
     ([1, 2], {"a": ([1, 2], [4, 2], [3, 3])}, {}, ValueError, "low lies above its high"),
     ([0, 2], {"a": [1, 2]}, {"logx": True}, ValueError, "x reaches down to 0"),
+    ([1, 2], {"a": [0, 2]}, {"logy": True}, ValueError, "y reaches down to 0, but a logarithmic axis"),
+    ([1, 2], {"a": ([1, 2], [-1, 2], [2, 3])}, {"logy": True}, ValueError, "y reaches down to -1"),
+    ([1, 2], {}, {"logy": True, "theory": {"b": lambda x: x - 2}}, ValueError, "y reaches down to -1"),
     ([1, 2], {}, {}, ValueError, "nothing to draw"),
     ([1, 2], {n: [1, 2] for n in "abcdef"}, {}, ValueError, "measured has 6 entries, but only 5"),
     ([1, 2], {}, {"theory": {n: np.sqrt for n in "abcde"}}, ValueError, "theory has 5 entries"),
