@@ -13,20 +13,21 @@ NUDGE_QUERY = np.array([4.0, 1.0])
 
 
 def drowned(lengths):
-    """Numbers of keys at which a match 4, and a match 8, above the rest first holds less than half."""
+    """Numbers of keys at which a match 5, and a match 10, above the rest first holds less than half."""
     given, complaint = numbers(lengths, (2,), "your answer")
     if complaint:
         return complaint
-    if np.allclose(given, np.exp([4, 8]) + 1, atol=0.05) or np.allclose(given, np.exp([4, 8]), atol=0.05):
+    ratios = np.exp([5, 10])
+    if np.allclose(given, ratios + 1, atol=0.05) or np.allclose(given, ratios, atol=0.05):
         return wrong("Keys come in whole numbers. Which way do you round, and is the match among your keys?")
     if (given != given.round()).any() or (given < 1).any():
         return wrong(f"Give two whole numbers of keys, each at least 1; got {given[0]:g} and {given[1]:g}.")
-    least = np.array([56, 2982])
+    least = np.array([150, 22028])
     if (given == least).all():
         return right(
-            "The match counts e^4 = 54.6 against 1 for each other key, so 55 others outweigh it, and with "
-            "itself that makes 56 keys. Twice the score is the square of the weight's ratio: e^8 = 2981, and "
-            "the text may be 53 times as long. Twice the score is not twice the length."
+            "The match counts e^5 = 148.4 against 1 for each other key, so 149 others outweigh it, and with "
+            "itself that makes 150 keys. Twice the score is the square of the weights' ratio: e^10 = 22026, "
+            "and the text may be 147 times as long. Twice the score is not twice the length."
         )
     first = given[0]
     if (given == least - 1).all():
@@ -34,39 +35,42 @@ def drowned(lengths):
             f"{first:.0f} and {given[1]:.0f} are the numbers of the others. Count the match as a key too.",
             "match_not_counted",
         )
-    if (given == [54, 2980]).all():
+    if (given == least - 2).all():
         return wrong(
-            f"With {first:.0f} keys the match holds {_share(4, first):.4f}. Which way do you round, and is "
+            f"With {first:.0f} keys the match holds {_held(5, first)}. Which way do you round, and is "
             "the match among your keys?",
             "rounded_down",
         )
-    if first == 56 and given[1] == 112:
+    if first == least[0] and given[1] == 2 * least[0]:
         return wrong(
-            f"The first is right. At 112 keys a match 8 above still holds {_share(8, 112):.3f}: weights go "
-            "by exponentials, so a doubled score does more than double the length.",
+            f"The first is right. At {given[1]:.0f} keys a match 10 above still holds "
+            f"{_held(10, given[1])}: weights go by exponentials, so a doubled score does more than "
+            "double the length.",
             "doubled",
         )
-    if first == 56 and given[1] in (56**2, 55**2, 55**2 + 1):
+    if first == least[0] and given[1] in (150**2, 149**2, 149**2 + 1):
         return wrong(
-            f"Nearly: e^8 is the square of e^4, but not of a number rounded up. At {given[1]:.0f} keys the "
-            f"match holds {_share(8, given[1]):.3f}, and fewer keys will do.",
+            f"Nearly: e^10 is the square of e^5, but not of a number rounded up. At {given[1]:.0f} keys the "
+            f"match holds {_held(10, given[1])}, and fewer keys will do.",
             "square_of_rounded",
         )
     delta, n, fewest = next(
-        (delta, n, fewest) for delta, n, fewest in zip((4, 8), given, least, strict=True) if n != fewest
+        (delta, n, fewest) for delta, n, fewest in zip((5, 10), given, least, strict=True) if n != fewest
     )
     if n > fewest:
         return wrong(
-            f"With {n:.0f} keys a match {delta} above the rest has {_share(delta, n):.3g}, less than half; "
+            f"With {n:.0f} keys a match {delta} above the rest has {_held(delta, n)}, less than half; "
             "but so it has with fewer.",
             "not_the_least",
         )
-    too_linear = n <= 3 * delta
-    reason = " Weights go by exponentials of scores, not by scores." if too_linear else ""
-    return wrong(
-        f"With {n:.0f} keys a match {delta} above the rest still holds {_share(delta, n):.3f}.{reason}",
-        "scores_not_exponentials" if too_linear else None,
-    )
+    told = f"With {n:.0f} keys a match {delta} above the rest still holds {_held(delta, n)}."
+    if n == fewest - 1:
+        return wrong(f"{told} Did you count the match itself as a key?", "match_not_counted")
+    if n == fewest - 2:
+        return wrong(f"{told} Which way do you round, and is the match among your keys?", "rounded_down")
+    if n <= 3 * delta:
+        return wrong(f"{told} Weights go by exponentials, not by scores.", "scores_not_exponentials")
+    return wrong(told)
 
 
 def least_nudge(query):
@@ -80,13 +84,14 @@ def least_nudge(query):
     length = np.linalg.norm(move)
     w = softmax(NUDGE_KEYS @ query)
     slope = w[1] * (1 - w[1])
+    near, steep = length <= 1.8 + 1e-9, slope >= 0.2 - 1e-9
     told = (
-        f"You moved by {length:.2f}; A, B and C hold {w[0]:.3f}, {w[1]:.3f} and {w[2]:.3f}, and the slope at "
-        f"B's score has the size {slope:.4f}. "
+        f"You moved by {_beside(length, 1.8)}; A, B and C hold {w[0]:.3f}, {w[1]:.3f} and {w[2]:.3f}, and "
+        f"the slope at B's score has the size {_beside(slope, 0.2)}. "
     )
     if length < 1e-9:
         return wrong(told + "That is the query as it was: move it.", "unmoved")
-    if slope >= 0.2 and length <= 1.8:
+    if steep and near:
         return right(
             told + "Only the gap between A and B matters. It falls fastest along B - A = (-2, 2), at a "
             "right angle to the line on which the two are level. The loss's own slope in the query lies "
@@ -98,7 +103,15 @@ def least_nudge(query):
          if move @ way > 0.9999 * length * np.linalg.norm(way)),
         (None, ""),
     )
-    if slope >= 0.2:
+    if name == "along_the_gap":
+        if steep or w[1] > 0.5:
+            far = "a little too far" if steep else "much too far: B is sure of itself now"
+            return wrong(f"{told}The right way, and {far}. Turn back.", "too_long" if steep else "overshoot")
+        short = "a little too short" if slope > 0.1 else "too short"
+        return wrong(f"{told}The right way, and {short}. Go on.", "too_short")
+    if name == "towards_a":
+        return wrong(told + reason, name)
+    if steep:
         reason = reason or "The slope is there, but a shorter move brings it too. "
         return wrong(f"{told}{reason}Which move changes q.A - q.B most for its length?", name or "too_long")
     if w[1] > 0.5:
@@ -111,6 +124,11 @@ def least_nudge(query):
 
 
 _MOVES = (
+    ("along_the_gap", NUDGE_KEYS[1] - NUDGE_KEYS[0], ""),
+    ("towards_a", NUDGE_KEYS[0] - NUDGE_KEYS[1],
+     "You moved along A - B, straight to A's side, so the gap grows as fast as it can. Turn round. "),
+    ("towards_a", NUDGE_KEYS[0],
+     "You moved towards A, so A's lead grows. Which move makes it shrink? "),
     ("shrunk", -NUDGE_QUERY,
      "You shortened the query, which makes every gap smaller, C's too. The gap between A and B is enough. "),
     ("towards_b", NUDGE_KEYS[1],
@@ -119,6 +137,11 @@ _MOVES = (
     ("away_from_a", -NUDGE_KEYS[0],
      "You moved away from A. That lowers A's score, and B's with it. "),
 )
+
+
+def _beside(x, limit):
+    """``x`` with as many digits as tell it from ``limit``, at least four."""
+    return next((text for digits in range(4, 12) if float(text := f"{x:.{digits}f}") != limit), f"{x:g}")
 
 
 def two_stories(scores):
@@ -133,13 +156,13 @@ def two_stories(scores):
     if not np.isfinite(scores).all():
         return wrong("All scores must be finite. Large ones will do as well as infinite ones.")
     norms = softmax_jacobian_norm(scores)
-    mean, median, most = norms.mean(), np.median(norms), norms.max()
-    is_open = norms > 0.01
-    told = f"The mean of the norms is {mean:.3g} and their median {median:.3g}. "
-    if median < 1e-3 and mean > 0.2:
+    mean, median = norms.mean(), np.median(norms)
+    is_open = norms > 0.1
+    told = f"The mean of the norms is {_beside(mean, 0.2)} and their median {median:.3g}. "
+    if median < 1e-3 and mean >= 0.2 - 1e-9:
         return right(
-            told + f"{is_open.sum()} of {len(norms)} rows are open and carry all of it. A batch's gradient "
-            "would call this layer healthy; most of its rows are frozen."
+            told + f"{is_open.sum()} of {len(norms)} rows are open and carry nearly all of it. A batch's "
+            "gradient would call this layer healthy; most of its rows are frozen."
         )
     if median >= 1e-3 and is_open.mean() > 0.5:
         return wrong(
@@ -153,26 +176,27 @@ def two_stories(scores):
         )
     if median >= 1e-3:
         return wrong(
-            told + "Make the closed rows surer: a gap of 8 leaves a norm near 0.0007 with two keys.",
+            told + f"Only {is_open.sum()} of {len(norms)} rows are open, but the closed ones are not closed "
+            "enough. Make the closed rows surer: a gap of 8 leaves a norm near 0.0007 with two keys.",
             "not_sure_enough",
         )
     if not is_open.any():
-        return wrong(told + "All rows are sure, and no row is left for the mean.", "none_open")
-    if most < 0.45:
+        return wrong(told + "No row is open, and so none is left to carry the mean.", "none_open")
+    if is_open.mean() < 0.4:
         return wrong(
-            told + f"Your most open row has the norm {most:.3f}. Equal scores for many keys are not the most "
-            "sensitive. Which rows have the largest norm?",
-            "open_rows_too_flat",
+            told + f"{is_open.sum()} of {len(norms)} rows are open. No norm exceeds 0.5, so a mean of 0.2 "
+            "needs at least four tenths of them open, and fewer than half may be.",
+            "too_few_open",
         )
     return wrong(
-        told + f"{is_open.sum()} of {len(norms)} rows are open. No norm exceeds 0.5, so a mean above 0.2 "
-        "needs more than four tenths of them open, and fewer than half may be.",
-        "too_few_open",
+        told + f"Enough rows are open, but their norms are only {norms[is_open].mean():.3f} on average. "
+        "Equal scores for many keys are not the most sensitive. Which rows have the largest norm?",
+        "open_rows_too_flat",
     )
 
 
-def _share(delta, n):
-    return 1 / (1 + (n - 1) * np.exp(-delta))
+def _held(delta, n):
+    return _beside(1 / (1 + (n - 1) * np.exp(-delta)), 0.5)
 
 
 # ------------------------------------------------------------------- the functions
@@ -502,6 +526,7 @@ def _backward(p, g, *, form="right", axis="last", keep=True, uses="p", divided=N
         "mean_of_products": lambda: p * (g - total(p * g) / n),
         "one_row": lambda: (np.diag(p) - np.outer(p, p)) @ g,
         "one_row_dot": lambda: p * (g - np.dot(p, g)),
+        "one_row_matmul": lambda: p * (g - p @ g),
     }[form]()
     if divided == "n":
         made = made / n
@@ -518,7 +543,7 @@ def _backward_cases():
 
     whole, _ = pair(2, 3)
     return [
-        Case("three weights", (np.array([0.5, 0.3, 0.2]), np.array([1.0, -2.0, 0.5])),
+        Case("three weights", (np.array([0.5, 0.3, 0.2]), np.array([1.0, -2.0, 1.0])),
              hint="One row, of shape (n,), is valid too."),
         Case("a batch of shape (2, 5)", pair(2, 5), hint=_BATCH),
         Case("a batch of shape (2, 3, 4)", pair(2, 3, 4), hint=_BATCH),
@@ -625,6 +650,12 @@ softmax_backward = FunctionExercise(
             {"form": "one_row_dot"},
         ),
         Mistake(
+            "one_row_matmul",
+            "One row is right, and a batch is not: between two tables @ multiplies every row of one with "
+            "every column of the other. Each row of p belongs to its own row of g.",
+            {"form": "one_row_matmul"},
+        ),
+        Mistake(
             "axis_first",
             "You sum along the first axis, the batch. The keys are the last axis.",
             {"axis": "first"},
@@ -637,7 +668,7 @@ softmax_backward = FunctionExercise(
         Mistake(
             "sums_all",
             "You sum over the whole array, so the rows of a batch mix. Each row has its own mean.",
-            {"axis": "all"},
+            {"axis": "all", "keep": False},
         ),
         Mistake(
             "axis_one",

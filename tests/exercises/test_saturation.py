@@ -116,14 +116,15 @@ open_rows, closed_rows = np.zeros((9, 2)), np.tile([20.0, 0.0], (11, 1))
 step = np.array([-1.0, 1.0]) / np.sqrt(2)
 
 RIGHT = {
-    "drowned": [[56, 2982], (56.0, 2982.0), np.array([56, 2982])],
+    "drowned": [[150, 22028], (150.0, 22028.0), np.array([150, 22028])],
     "softmax_jacobian": [by_broadcasting, by_einsum, by_loops, by_columns, in_float32, through_torch,
                          by_autograd],
     "softmax_backward": [short_form, by_table, by_table_turned, by_products, by_rows, back_in_float32,
                          back_through_torch],
     "least_nudge": [NUDGE_QUERY + 1.79 * step, [2.73, 2.27], (2.735, 2.265)],
     "two_stories": [np.vstack([open_rows, closed_rows]), np.vstack([closed_rows, open_rows]).tolist(),
-                    np.vstack([np.tile([0.0, 0, -50], (6, 1)), np.tile([30.0, 0, 0], (7, 1))])],
+                    np.vstack([np.tile([0.0, 0, -50], (6, 1)), np.tile([30.0, 0, 0], (7, 1))]),
+                    np.vstack([np.zeros((4, 2)), np.tile([800.0, 0.0], (6, 1))])],      # a mean of 0.2
 }
 
 
@@ -231,6 +232,7 @@ LEARNERS = [
     ("softmax_backward", no_keepdims, "no_keepdims"),
     ("softmax_backward", plain_mean, "plain_mean"),
     ("softmax_backward", np_dot, "one_row_dot"),
+    ("softmax_backward", lambda p, g: p * (g - p @ g), "one_row_matmul"),
     ("softmax_backward", whole_array, "sums_all"),
     ("softmax_backward", plus_and_all, "plus_mean and sums_all"),
     ("softmax_backward", as_scores, "p_as_scores"),
@@ -247,6 +249,21 @@ def test_mistakes_as_learners_write_them(exercise, function, name):
     assert verdict.passed is False
     assert set((verdict.misconception or "").split(" and ")) == set(name.split(" and ")), verdict.message
     assert time.perf_counter() - begun < 2
+
+
+def raises_name_error(*args):
+    return undefined_name                                    # noqa: F821
+
+
+@pytest.mark.parametrize("exercise", FUNCTIONS)
+@pytest.mark.parametrize("function", [raises_name_error, lambda: 3, lambda a, b, c, d: 3,
+                                      lambda *args: args[0] @ np.ones((77, 77)), lambda *args: [][0]],
+                         ids=["a name", "no argument", "four arguments", "a shape", "an index"])
+def test_what_raises_everywhere_is_no_known_mistake(exercise, function):
+    """No mistake, and no pair, raises on every case: one that did would be named for every misspelt name."""
+    verdict = check(exercise, function)
+    assert verdict.passed is False
+    assert verdict.misconception is None and "raised" in verdict.message, verdict.message
 
 
 def changes_p(p, g):
@@ -283,31 +300,44 @@ def test_unknown_mistakes_are_told_by_a_property():
 
 B_MINUS_A = NUDGE_KEYS[1] - NUDGE_KEYS[0]
 WRONG = [
-    ("drowned", [55, 2981], "match_not_counted"),
-    ("drowned", [54, 2980], "rounded_down"),
-    ("drowned", [56, 112], "doubled"),
-    ("drowned", [56, 56**2], "square_of_rounded"),
-    ("drowned", [5, 9], "scores_not_exponentials"),
-    ("drowned", [60, 2982], "not_the_least"),
-    ("drowned", [56, 3000], "not_the_least"),
-    ("drowned", [40, 2982], None),
-    ("drowned", np.exp([4, 8]) + 1, None),
-    ("drowned", [56.5, 3000], None),
-    ("drowned", [-3, 3000], None),
+    ("drowned", [149, 22027], "match_not_counted"),
+    ("drowned", [149, 22028], "match_not_counted"),
+    ("drowned", [149, 300], "match_not_counted"),
+    ("drowned", [150, 22027], "match_not_counted"),
+    ("drowned", [148, 22026], "rounded_down"),
+    ("drowned", [148, 22028], "rounded_down"),
+    ("drowned", [150, 300], "doubled"),
+    ("drowned", [150, 150**2], "square_of_rounded"),
+    ("drowned", [150, 149**2], "square_of_rounded"),
+    ("drowned", [6, 11], "scores_not_exponentials"),
+    ("drowned", [160, 22028], "not_the_least"),
+    ("drowned", [150, 23000], "not_the_least"),
+    ("drowned", [100, 22028], None),
+    ("drowned", np.exp([5, 10]) + 1, None),
+    ("drowned", [150.5, 23000], None),
+    ("drowned", [-3, 23000], None),
     ("least_nudge", NUDGE_QUERY, "unmoved"),
     ("least_nudge", 0.14 * NUDGE_QUERY, "shrunk"),
     ("least_nudge", 0.5 * NUDGE_QUERY, "shrunk"),
     ("least_nudge", NUDGE_QUERY + 1.3 * NUDGE_KEYS[1], "towards_b"),
     ("least_nudge", NUDGE_QUERY + 0.5 * NUDGE_KEYS[1], "towards_b"),
     ("least_nudge", NUDGE_QUERY - 0.6 * NUDGE_KEYS[0], "away_from_a"),
+    ("least_nudge", NUDGE_QUERY + 1.81 * step, "too_long"),
     ("least_nudge", NUDGE_QUERY + 2.0 * step, "too_long"),
     ("least_nudge", NUDGE_QUERY + 5.0 * step, "overshoot"),
-    ("least_nudge", NUDGE_QUERY + 1.0 * step, None),
+    ("least_nudge", NUDGE_QUERY + 1.0 * step, "too_short"),
+    ("least_nudge", NUDGE_QUERY + 1.77 * step, "too_short"),
+    ("least_nudge", [5, 0], "towards_a"),
+    ("least_nudge", NUDGE_QUERY + NUDGE_KEYS[0], "towards_a"),
+    ("least_nudge", NUDGE_KEYS[1] * 5, "overshoot"),
     ("least_nudge", [2, 1], None),
     ("two_stories", np.zeros((12, 2)), "too_many_open"),
     ("two_stories", np.vstack([open_rows, closed_rows[:9]]), "half_open"),
-    ("two_stories", np.vstack([open_rows, closed_rows / 5]), "too_many_open"),
+    ("two_stories", np.vstack([open_rows, closed_rows / 10]), "too_many_open"),
+    ("two_stories", np.vstack([open_rows, closed_rows / 5]), "not_sure_enough"),
     ("two_stories", np.vstack([open_rows, closed_rows * 0.33]), "not_sure_enough"),
+    ("two_stories", np.vstack([np.zeros((3, 2)), closed_rows[:7]]), "too_few_open"),
+    ("two_stories", np.vstack([np.tile([0.9, 0], (4, 1)), closed_rows[:6]]), "open_rows_too_flat"),
     ("two_stories", closed_rows, "none_open"),
     ("two_stories", np.vstack([open_rows[:1], closed_rows]), "too_few_open"),
     ("two_stories", np.vstack([np.zeros((9, 20)), np.tile([20.0] + [0] * 19, (11, 1))]),
@@ -320,6 +350,15 @@ def test_wrong_answers_are_named(exercise, answer, name):
     verdict = check(exercise, answer)
     assert verdict.passed is False
     assert verdict.misconception == name, verdict.message
+
+
+def test_verdicts_print_what_tells_a_number_from_its_limit():
+    too_short = check("least_nudge", NUDGE_QUERY + 1.781 * step)
+    assert too_short.misconception == "too_short", too_short.message
+    assert "size 0.2000" not in too_short.message and "a little too short" in too_short.message
+    assert "moved by 1.8000;" not in check("least_nudge", NUDGE_QUERY + 1.80001 * step).message
+    assert "0.5007" in check("drowned", [149, 22028]).message
+    assert "holds 0.50002." in check("drowned", [150, 22026]).message
 
 
 ODD = [None, ..., "a string", "E", [], {}, 3, -1.5, float("nan"), [np.nan, 1], [np.inf, 2], np.zeros((3, 3)),
