@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from attnlib.exercises.answers import numbers, short
+from attnlib.exercises.answers import as_floats, numbers, short
 from attnlib.exercises.calls import is_tensor
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
 from attnlib.exercises.verdict import right, wrong
@@ -21,7 +21,8 @@ def price_of_heads(factors):
         ("the parameters", 1.0, "A head of half the width has matrices of half the size, and there are "
          "twice as many: W_Q, W_K, W_V and W_O keep their shape."),
         ("the multiplications", 1.0, "A head's dot products are half as long, and there are twice as many."),
-        ("the weights", 2.0, "Every head has a weight for each query and key, however narrow it is."),
+        ("the attention weights", 2.0, "Every head has a weight for each query and key, however "
+         "narrow it is."),
         ("the rank", 0.5, "A head's scores are queries times keys, so their rank is at most a head's width, "
          "and that falls from 64 to 32."),
     )
@@ -32,10 +33,10 @@ def price_of_heads(factors):
         )
     for (name, factor, why), got in zip(quantities, given, strict=True):
         if abs(got - factor) > 1e-6:
-            return wrong(f"A factor of {got:g} for {name} is not right. {why}", name.removeprefix("the "))
+            return wrong(f"A factor of {got:g} for {name} is not right. {why}", name.split()[-1])
     return right(
-        "More heads cost no parameters and no products. What they cost is twice as many weights to hold and "
-        "to normalise, and a narrower view for each head."
+        "More heads cost no parameters and no products. What they cost is twice as many attention weights to "
+        "hold and to normalise, and a narrower view for each head."
     )
 
 
@@ -46,13 +47,13 @@ def exposing_input(place):
         return complaint
     token, feature = place
     if token not in range(3) or feature not in range(4):
-        return wrong("The place is (token, feature), with token 0, 1 or 2 and feature 0, 1, 2 or 3.")
+        return wrong("The place is (word, feature), with word 0, 1 or 2 and feature 0, 1, 2 or 3.")
     token, feature = int(token), int(feature)
     head = feature // 2
     lands_head, lands_token = divmod(2 * token + head, 3)
     told = (
-        f"Feature {feature} of token {token} belongs to head {head}. The view puts it into head "
-        f"{lands_head}, into the row of token {lands_token}."
+        f"Feature {feature} of word {token} belongs to head {head}. The view puts it into head "
+        f"{lands_head}, into the row of word {lands_token}."
     )
     if (lands_head, lands_token) == (head, token):
         return wrong(
@@ -65,7 +66,7 @@ def exposing_input(place):
             "other_head",
         )
     return right(
-        f"{told} Head {head} now takes it for something that token {lands_token} says. No shape changed, "
+        f"{told} Head {head} now takes it for something that word {lands_token} says. No shape changed, "
         "and no error came."
     )
 
@@ -95,29 +96,29 @@ def hiding_input(answer):
     b, length, width = x.shape
     if length < 2:
         return wrong(
-            "With a single token nothing can be mixed up. Find two tokens or more that hide the fault.",
+            "With a single word nothing can be mixed up. Find two words or more that hide the fault.",
             "one_token",
         )
     parts = x.reshape(b, length, int(heads), -1)                       # (B, L, H, d)
-    alike = "two tokens" if any(map(_repeats, x)) else None
+    alike = "two words" if any(map(_repeats, x)) else None
     if any(_repeats(token) for sentence in parts for token in sentence):
-        alike = "two heads of a token"
+        alike = "two heads of a word"
     if alike:
         return wrong(
-            f"In your x {alike} are alike. Equal parts hide any mix-up; let all tokens of a sentence differ, "
-            "and within each token all its heads.", "all_alike",
+            f"In your x {alike} are alike. Equal parts can hide a mix-up cheaply; let all words of a "
+            "sentence differ, and within each word all its heads.", "all_alike",
         )
     true, viewed = parts.swapaxes(1, 2), x.reshape(b, int(heads), length, -1)
     differs = np.argwhere(true != viewed)
     if differs.size:
         at = tuple(int(i) for i in differs[0])
         return wrong(
-            f"Your x shows the fault: head {at[1]} should hold {true[at]:g} for token {at[2]}, feature "
+            f"Your x shows the fault: head {at[1]} should hold {true[at]:g} for word {at[2]}, feature "
             f"{at[3]} of the head, and the view puts {viewed[at]:g} there. Which parts must be equal?",
             "exposes",
         )
     return right(
-        "The view is right on this input, and neither tokens nor heads are alike. Where a test's sizes are "
+        "The view is right on this input, and neither words nor heads are alike. Where a test's sizes are "
         "small and equal, such an accident is near. Random numbers and sizes that all differ keep it away."
     )
 
@@ -125,8 +126,14 @@ def hiding_input(answer):
 def _as_array(x):
     try:
         return np.asarray(x.detach().cpu() if is_tensor(x) else x)
-    except (TypeError, ValueError, RuntimeError, OverflowError):
+    except (TypeError, ValueError, RuntimeError, OverflowError, NotImplementedError):
         return None
+
+
+def _as_floats(x):
+    """An array or tensor as floats, or None where it holds no real numbers."""
+    x = _as_array(x)
+    return None if x is None else as_floats(x)
 
 
 def _repeats(rows):
@@ -166,9 +173,9 @@ def _split(x, n_heads, *, order="right"):
 
 
 _VIEW = (
-    "you cut (B, H, L, d) straight out of memory. A token's features lie side by side there, so what follows "
-    "the first head of a token is its next head, not the next token: heads and positions are mixed, and the "
-    "shape is right all the same. First give each token's features a head axis, then exchange two axes."
+    "you cut (B, H, L, d) straight out of memory. A word's features lie side by side there, so what follows "
+    "the first head of a word is its next head, not the next word: heads and positions are mixed, and the "
+    "shape is right all the same. First give each word's features a head axis, then exchange two axes."
 )
 _SPLIT = (
     Mistake("view_without_transpose", _VIEW, {"order": "view"}),
@@ -188,7 +195,7 @@ _SPLIT = (
     Mistake("wrong_pair", "you exchanged batch and positions. The pair to exchange is positions and "
             "heads.", {"order": "first_pair"}),
     Mistake("features_before_positions", "each head comes out as (d, L). It must be (L, d): a row for "
-            "each token.", {"order": "heads_last"}),
+            "each word.", {"order": "heads_last"}),
     Mistake("heads_before_batch", "your heads stand before the batch, (H, B, L, d). Here the batch comes "
             "first.", {"order": "heads_first"}, convention=True),
     Mistake("heads_in_batch", "you fold the heads into the batch, (B * H, L, d), as torch does inside. "
@@ -216,13 +223,13 @@ def _split_cases():
     count = _counting
     odd = count(4, 3, 2).permute(1, 2, 0)        # (3, 2, 4), features far apart in memory
     return [
-        Case("2 sentences of 5 tokens, 12 features, 3 heads", (count(2, 5, 12), 3)),
-        Case("4 sentences of 3 tokens, 10 features, 2 heads", (count(4, 3, 10), 2)),
-        Case("as many tokens as heads", (count(2, 3, 6), 3)),
+        Case("2 sentences of 5 words, 12 features, 3 heads", (count(2, 5, 12), 3)),
+        Case("4 sentences of 3 words, 10 features, 2 heads", (count(4, 3, 10), 2)),
+        Case("as many words as heads", (count(2, 3, 6), 3)),
         Case("as many sentences as heads", (count(3, 4, 6), 3)),
         Case("one head", (count(2, 5, 4), 1), hint="The axis of the single head stays."),
         Case("as many heads as features", (count(2, 5, 3), 3)),
-        Case("a single token", (count(2, 1, 6), 2)),
+        Case("a single word", (count(2, 1, 6), 2)),
         Case("a single sentence", (count(1, 4, 6), 2)),
         Case("a tensor that is not contiguous", (odd, 2),
              hint="A view cannot always be had of it; reshape copies where it must."),
@@ -231,9 +238,8 @@ def _split_cases():
 
 
 def _no_number_lost(case, value, expected):
-    import torch
-
-    if torch.equal(value.flatten().sort().values.double(), expected.flatten().sort().values):
+    found = _as_floats(value)
+    if found is None or np.array_equal(np.sort(found, axis=None), np.sort(_as_floats(expected), axis=None)):
         return None
     return "Some numbers of x are lost, or stand there twice."
 
@@ -269,8 +275,8 @@ def _merge(x, *, order="right"):
 
 
 _MERGE_VIEW = (
-    "you relabelled memory as (B, L, H * d). A head's rows lie side by side there, so a token gets pieces of "
-    "other tokens from one head. Bring the heads of one token together before you join axes."
+    "you relabelled memory as (B, L, H * d). A head's rows lie side by side there, so a word gets pieces of "
+    "other words from one head. Bring the heads of one word together before you join axes."
 )
 _MERGE = (
     Mistake("merge_by_view", _MERGE_VIEW, {"order": "view"}),
@@ -278,7 +284,7 @@ _MERGE = (
     Mistake("view_of_transposed", "after the transposition the numbers no longer lie in memory in the "
             "order of the axes, and view refuses to copy them. What does copy?",
             {"order": "transposed_view"}),
-    Mistake("interleaved", "the heads' features are dealt out in turn. A token should get all of head 0, "
+    Mistake("interleaved", "the heads' features are dealt out in turn. A word should get all of head 0, "
             "then all of head 1.", {"order": "interleaved"}),
     Mistake("not_merged", "heads and features are still two axes. Join the last two.",
             {"order": "not_merged"}),
@@ -299,7 +305,7 @@ _MERGE = (
             "mixed.", {"order": "length_mixed"}),
     Mistake("length_first", "your result is (L, B, D). Here the batch comes first, (B, L, D).",
             {"order": "length_first"}, convention=True),
-    Mistake("features_before_positions", "your result is (B, D, L). A row for each token, please: (B, L, "
+    Mistake("features_before_positions", "your result is (B, D, L). A row for each word, please: (B, L, "
             "D).", {"order": "width_first"}),
     Mistake("heads_reversed", "the heads come in reverse order. Head 0 first.", {"order": "reversed"}),
 )
@@ -308,13 +314,13 @@ _MERGE = (
 def _merge_cases():
     count = _counting
     return [
-        Case("2 sentences, 3 heads, 5 tokens, 4 features a head", (count(2, 3, 5, 4),)),
-        Case("4 sentences, 2 heads, 3 tokens, 5 features a head", (count(4, 2, 3, 5),)),
-        Case("as many tokens as heads", (count(2, 3, 3, 2),)),
+        Case("2 sentences, 3 heads, 5 words, 4 features a head", (count(2, 3, 5, 4),)),
+        Case("4 sentences, 2 heads, 3 words, 5 features a head", (count(4, 2, 3, 5),)),
+        Case("as many words as heads", (count(2, 3, 3, 2),)),
         Case("as many sentences as heads", (count(3, 3, 4, 2),)),
         Case("one head", (count(2, 1, 5, 4),)),
         Case("heads of one feature", (count(2, 3, 4, 1),)),
-        Case("a single token", (count(2, 3, 1, 2),)),
+        Case("a single word", (count(2, 3, 1, 2),)),
         Case("heads that were split by a transposition", (count(2, 5, 3, 4).transpose(1, 2),)),
         Case("a tensor whose features lie far apart", (count(4, 3, 5, 2).permute(3, 1, 2, 0),)),
     ]
@@ -336,7 +342,7 @@ def _multi_head(
 ):
     import torch
 
-    d = x.shape[-1] // n_heads
+    d = n_heads if split == "as_width" else x.shape[-1] // n_heads
     if cut == "input":
         x, w_q, w_k, w_v, w_o = (a.detach() for a in (x, w_q, w_k, w_v, w_o))
     if cut == "parameters":
@@ -355,11 +361,11 @@ def _multi_head(
         heads = heads.transpose(1, 2)
     if output == "blocks":
         blocks = [w_o[i : i + d, i : i + d] for i in range(0, x.shape[-1], d)]
-        return torch.cat([heads[:, h] @ block for h, block in enumerate(blocks)], -1)
+        return torch.cat([head @ block for head, block in zip(heads.unbind(1), blocks, strict=True)], -1)
     if output in ("mean_rows", "sum_rows"):
         return (heads.mean(1) if output == "mean_rows" else heads.sum(1)) @ w_o[:d]
     if output == "mean_repeated":
-        return heads.mean(1).repeat(1, 1, n_heads) @ w_o
+        return heads.mean(1).repeat(1, 1, heads.shape[1]) @ w_o
     out = _merge(heads, order=merge)
     if output == "transposed":
         return out @ w_o.T
@@ -398,8 +404,6 @@ def _mask_for(mask, masking, batch, n_heads):
         return ~mask
     if masking == "rows":
         return mask.transpose(-1, -2)
-    if masking == "unsqueezed":
-        return mask.unsqueeze(1)
     if masking == "both_sides":
         return mask & mask.transpose(-1, -2)
     if masking == "first_sentence":
@@ -427,8 +431,6 @@ def _weights_of(scores, mask, masking, empty, axis, naive):
         return _softmax_of(scores * mask, axis, naive)
     if masking == "added":
         return _softmax_of(scores + mask.to(scores.dtype), axis, naive)
-    if masking == "unsqueezed":
-        return _softmax_of(scores.masked_fill(~mask, -1e9), axis, naive)
     if empty == "uniform":
         return _softmax_of(torch.where(mask, scores, -1e9), axis, naive)
     weights = _softmax_of(torch.where(mask, scores, -torch.inf), axis, naive)
@@ -444,19 +446,19 @@ def _weights_of(scores, mask, masking, empty, axis, naive):
 def _softmax_of(scores, axis, naive):
     import torch
 
+    if axis == "all":
+        return _softmax_of(scores.flatten(-2), -1, naive).reshape(scores.shape)
     if naive:
         e = torch.exp(scores)
         return e / e.sum(axis, keepdim=True)
-    if axis == "all":
-        return torch.softmax(scores.flatten(-2), -1).reshape(scores.shape)
     return torch.softmax(scores, axis)
 
 
 _PROJECT = (
     Mistake("weights_transposed", "you multiply by the transposes of W_Q, W_K and W_V. nn.Linear keeps "
-            "its weight transposed; here every weight is used as x @ w.", {"project": "transposed"}),
-    Mistake("all_weights_transposed", "you multiply by the transpose of every weight. nn.Linear keeps its "
-            "weight transposed; here every weight is used as x @ w.",
+            "its matrix transposed; here every matrix is used as x @ w.", {"project": "transposed"}),
+    Mistake("all_weights_transposed", "you multiply by the transpose of every matrix. nn.Linear keeps its "
+            "matrix transposed; here every matrix is used as x @ w.",
             {"project": "transposed", "output": "transposed"}, convention=True),
     Mistake("same_projection", "queries and keys both come from w_q, so every score is symmetric. Keys "
             "have a matrix of their own.", {"project": "key_is_query"}),
@@ -470,11 +472,11 @@ _PROJECT = (
     Mistake("roles_swapped", "queries come from w_k and keys from w_q. Who asks and who is asked are "
             "exchanged.", {"project": "swapped"}),
     Mistake("no_value_projection", "the values are x itself. They are x @ w_v.", {"project": "raw_value"}),
-    Mistake("split_before_projection", "you split x first and give each head one block of each weight. A "
+    Mistake("split_before_projection", "you split x first and give each head one block of each matrix. A "
             "head must read all D features: project first, split afterwards.", {"project": "blocks"}),
-    Mistake("weights_by_view", "you cut the weight into heads by a reshape to (H, D, d), which mixes its "
+    Mistake("weights_by_view", "you cut the matrix into heads by a reshape to (H, D, d), which mixes its "
             "rows and columns. Head h has columns h*d to (h+1)*d.", {"project": "weights_by_view"}),
-    Mistake("every_head_the_same", "every head uses the first columns of the weights, so all heads are "
+    Mistake("every_head_the_same", "every head uses the first columns of the matrices, so all heads are "
             "the same one.", {"project": "same_head"}),
 )
 _SCALE = (
@@ -484,7 +486,7 @@ _SCALE = (
             {"scale": "none"}),
     Mistake("scale_without_root", "you divide by a head's width, without the root.", {"scale": "linear"}),
     Mistake("scale_multiplies", "you multiply by the root of the width. Divide.", {"scale": "times"}),
-    Mistake("scale_of_the_length", "you divide by the root of the number of tokens. It is the width of a "
+    Mistake("scale_of_the_length", "you divide by the root of the number of words. It is the width of a "
             "head that makes dot products large.", {"scale": "length"}),
     Mistake("scale_of_the_heads", "you divide by the root of the number of heads. It is a head's width "
             "that counts.", {"scale": "heads"}),
@@ -493,13 +495,13 @@ _SCALE = (
 )
 _SHAPES = (
     Mistake("view_without_transpose", "queries, keys and values are cut into (B, H, L, d) without a "
-            "transposition, so heads and positions are mixed. Give each token's features a head axis, "
+            "transposition, so heads and positions are mixed. Give each word's features a head axis, "
             "then exchange axes.", {"split": "view"}),
     Mistake("split_and_merge_by_view", "both splitting and merging relabel memory without exchanging "
-            "axes. There and back it looks right, and in between every head holds pieces of other tokens.",
+            "axes. There and back it looks right, and in between every head holds pieces of other words.",
             {"split": "view", "merge": "view"}),
     Mistake("no_transpose", "the heads stand behind the positions while attention runs, so the heads of "
-            "one token look at one another and no token sees another.", {"split": "no_transpose"}),
+            "one word look at one another and no word sees another.", {"split": "no_transpose"}),
     Mistake("interleaved", "your heads take every H-th column. Head h has columns h*d to (h+1)*d, a whole "
             "block.", {"split": "interleaved"}),
     Mistake("interleaved", "your heads take every H-th column and are dealt back the same way. Head h has "
@@ -512,14 +514,12 @@ _SHAPES = (
             {"split": "batch_reshaped"}),
     Mistake("length_first", "you read x as (L, B, D). Here the batch comes first.",
             {"split": "length_first"}),
-    Mistake("merge_by_view", "the heads are merged without exchanging axes back, so a token gets pieces "
-            "of other tokens from one head.", {"merge": "view"}),
+    Mistake("merge_by_view", "the heads are merged without exchanging axes back, so a word gets pieces "
+            "of other words from one head.", {"merge": "view"}),
     Mistake("merge_interleaved", "the heads' features are dealt out in turn. Lay whole heads side by "
             "side.", {"merge": "interleaved"}),
     Mistake("view_of_transposed", "view needs memory in the order of the axes, and a transposed tensor is "
             "not. What copies where it must?", {"merge": "transposed_view"}),
-    Mistake("heads_not_merged", "w_o meets something that is only D/H wide: a single head, or a mean or a "
-            "sum of heads. Lay the heads side by side first.", {"merge": "mean"}),
     Mistake("heads_averaged", "the heads are averaged, and only the first rows of w_o are used. Lay the "
             "heads side by side; w_o has rows for each.", {"output": "mean_rows"}),
     Mistake("heads_averaged", "the heads are added, and only the first rows of w_o are used. Lay the "
@@ -555,8 +555,6 @@ _MASKING = (
     Mistake("mask_transposed", "the mask hides rows where it should hide columns: queries and keys are "
             "exchanged.", {"masking": "rows"}),
     Mistake("mask_on_both_sides", "the mask hides queries as well as keys.", {"masking": "both_sides"}),
-    Mistake("mask_not_broadcast", "the mask gets one axis more, whatever it has. It comes ready to "
-            "broadcast to (B, H, L, L).", {"masking": "unsqueezed"}),
     Mistake("mask_of_first_sentence", "the first sentence's mask is used for all.",
             {"masking": "first_sentence"}),
     Mistake("mask_of_first_head", "the first head's mask is used for all.", {"masking": "first_head"}),
@@ -568,7 +566,8 @@ _MASKING = (
     Mistake("empty_row_nan", "a query that may attend to nothing gives NaN: what is left of its row sums "
             "to 0, and 0/0 is no number. It should contribute zeros.", {"empty": "nan"}),
     Mistake("empty_row_nan_gradient", "the output of an empty row is right, and its gradient is NaN: "
-            "nan_to_num hides it on the way forward only. Keep the row finite before the softmax.",
+            "-inf was added to its scores, and what mended the output does nothing on the way back. Keep the "
+            "row finite before the softmax.",
             {"empty": "nan_gradient"}),
 )
 _OUTPUT = (
@@ -592,8 +591,11 @@ _GRADIENT = (
 )
 
 
+_MASK = "The mask is None, or a tensor that broadcasts to (B, H, L, L) as it comes."
+
+
 def _made(seed, b, length, width, size=1.0):
-    """x (B, L, D) and four weights (D, D), in float64."""
+    """x (B, L, D) and four matrices (D, D), in float64."""
     import torch
 
     rng = np.random.default_rng(seed)
@@ -614,21 +616,22 @@ def _multi_head_cases():
     with_empty[2] = False
     turned = tuple(a.mT.contiguous().mT for a in _made(7, 2, 5, 12))
     return [
-        Case("2 sentences of 5 tokens, width 12, 3 heads", (*plain, 3)),
-        Case("4 sentences of 3 tokens, width 10, 2 heads", (*_made(2, 4, 3, 10), 2)),
+        Case("2 sentences of 5 words, width 12, 3 heads", (*plain, 3),
+             hint="Write the shape behind every line. What meets w_o holds all heads side by side."),
+        Case("4 sentences of 3 words, width 10, 2 heads", (*_made(2, 4, 3, 10), 2)),
         Case("one head", (*_made(3, 2, 4, 6), 1)),
-        Case("as many tokens as heads", (*_made(4, 2, 3, 12), 3)),
+        Case("as many words as heads", (*_made(4, 2, 3, 12), 3)),
         Case("as many heads as features", (*_made(5, 2, 4, 3), 3)),
-        Case("a causal mask of shape (L, L)", (*plain, 3, causal)),
-        Case("padding left and right, (B, 1, 1, L)", (*plain, 3, padding)),
-        Case("a mask for each sentence, (B, 1, L, L)", (*plain, 3, full)),
-        Case("a mask for each head, (B, H, L, L)", (*plain, 3, each_head)),
+        Case("a causal mask of shape (L, L)", (*plain, 3, causal), hint=_MASK),
+        Case("padding left and right, (B, 1, 1, L)", (*plain, 3, padding), hint=_MASK),
+        Case("a mask for each sentence, (B, 1, L, L)", (*plain, 3, full), hint=_MASK),
+        Case("a mask for each head, (B, H, L, L)", (*plain, 3, each_head), hint=_MASK),
         Case("a query that may attend to nothing", (*plain, 3, with_empty)),
         Case("a sentence of padding only", (*plain, 3, padding & torch.tensor([[[[True]]], [[[False]]]]))),
         Case("scores in the hundreds", (*_made(6, 2, 4, 6, 20.0), 2)),
-        Case("weights whose columns lie side by side in memory", (*turned, 3, causal)),
+        Case("matrices whose columns lie side by side in memory", (*turned, 3, causal)),
         Case("float32", (*(a.float() for a in plain), 3, full)),
-        Case("the gradient in x and all weights", (*plain, 3, full), gradient_of=(0, 1, 2, 3, 4),
+        Case("the gradient in x and all matrices", (*plain, 3, full), gradient_of=(0, 1, 2, 3, 4),
              hint="Every step must stay in torch."),
         Case("the gradient beside a query that may attend to nothing", (*plain, 3, with_empty),
              gradient_of=(0, 1, 2, 3, 4), hint="Zero on the way forward must be zero on the way back."),
@@ -636,21 +639,20 @@ def _multi_head_cases():
 
 
 def _finite(case, value, expected):
-    import torch
-
-    for part in value if isinstance(value, tuple) else (value,):
-        if is_tensor(part) and not torch.isfinite(part).all():
+    for part in value if isinstance(value, (tuple, list)) else (value,):
+        part = _as_floats(part)
+        if part is not None and not np.isfinite(part).all():
             return "There are NaN or infinite numbers."
     return None
 
 
 def _alone(case, value, expected):
     """Where the mask hides everything, the output is zero."""
-    mask = case.args[6] if len(case.args) > 6 else None
-    if mask is None or isinstance(value, tuple):
+    mask, found = case.args[6] if len(case.args) > 6 else None, _as_floats(value)
+    if mask is None or found is None or isinstance(value, (tuple, list)):
         return None
-    visible = mask.expand(value.shape[0], case.args[5], value.shape[1], value.shape[1]).any(-1).any(1)
-    if (~visible).any() and value[~visible].abs().max() > 1e-6:
+    visible = mask.expand(found.shape[0], case.args[5], found.shape[1], found.shape[1]).any(-1).any(1)
+    if not visible.all() and np.abs(found[~visible.numpy()]).max() > 1e-6:
         return "A query that may attend to nothing must come out as zeros."
     return None
 
@@ -780,7 +782,9 @@ def _dropout_cases():
 
 def _given_keep(case, value, expected):
     _, _, training, keep = case.args
-    value = np.asarray(value)
+    value = _as_floats(value)
+    if value is None:
+        return None
     if training and ((value != 0) & (keep == 0)).any():
         return "A weight that keep marks with 0 is not 0. Use the keep that is given, and draw none."
     if training and ((value == 0) & (keep == 1) & (expected > 1e-6)).any():
@@ -794,20 +798,20 @@ JUDGES = {
     "hiding_input": hiding_input,
     "split_heads": FunctionExercise(
         _split, _split_cases, _SPLIT,
-        "Checked with sizes that all differ and with sizes that are equal, with one head, one token and one "
+        "Checked with sizes that all differ and with sizes that are equal, with one head, one word and one "
         "feature a head, and on tensors that are not contiguous. Every feature lands in its head.",
         properties=(_no_number_lost,),
     ),
     "merge_heads": FunctionExercise(
         _merge, _merge_cases, _MERGE,
         "Checked with sizes that all differ and with sizes that are equal, and on heads as split_heads "
-        "leaves them in memory. Each token has its heads side by side again.",
+        "leaves them in memory. Each word has its heads side by side again.",
     ),
     "multi_head_attention": FunctionExercise(
         _multi_head, _multi_head_cases,
         (*_PROJECT, *_SCALE, *_SHAPES, *_SOFTMAX, *_MASKING, *_OUTPUT, *_GRADIENT),
         "Checked with one head and several, four shapes of masks, empty rows, large scores, float32, and the "
-        "gradient in x and every weight. This is the layer of the 2017 paper.",
+        "gradient in x and every matrix. This is the layer of the 2017 paper.",
         properties=(_finite, _alone), rtol=1e-4, atol=1e-5,
     ),
     "dropout_weights": FunctionExercise(

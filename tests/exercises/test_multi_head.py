@@ -286,6 +286,19 @@ def shifts_in_place(scores, p, training, keep):
     return dropout_plain(scores, p, training, keep)
 
 
+def if_mask(x, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    return by_torch(x, w_q, w_k, w_v, w_o, n_heads, mask if mask else None)
+
+
+def mask_with_one_axis_more(x, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    return by_torch(x, w_q, w_k, w_v, w_o, n_heads, None if mask is None else mask.unsqueeze(1))
+
+
+def heads_averaged_before_w_o(x, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    q, k, v = (split_by_chunks(x @ w, n_heads) for w in (w_q, w_k, w_v))
+    return F.scaled_dot_product_attention(q, k, v).mean(1) @ w_o
+
+
 def lost_numbers(x, n_heads):
     return split_by_chunks(x, n_heads)[:, :, :, :1].expand(-1, -1, -1, x.shape[-1] // n_heads)
 
@@ -303,6 +316,9 @@ WRONG = [
     ("multi_head_attention", infinite_fill, "empty_row_nan", "0/0"),
     ("multi_head_attention", through_numpy, "no_gradient", "left torch"),
     ("multi_head_attention", masks_of_two_axes_only, None, "On padding left and right"),
+    ("multi_head_attention", if_mask, None, "Boolean value of Tensor"),
+    ("multi_head_attention", mask_with_one_axis_more, None, "broadcasts to (B, H, L, L) as it comes"),
+    ("multi_head_attention", heads_averaged_before_w_o, None, "all heads side by side"),
     ("multi_head_attention", in_place, "changes_input", "argument number 1"),
     ("multi_head_attention", lambda *a: a[0] * float("nan"), None, "NaN or infinite"),
     ("multi_head_attention", lambda *a: torch.zeros(10**7), None, "must have shape (2, 5, 12)"),
@@ -321,16 +337,16 @@ WRONG = [
     ("price_of_heads", (1, 1, np.nan, 1), None, "finite"),
     ("exposing_input", (0, 0), "hidden", "nobody sees the fault"),
     ("exposing_input", (2, 3), "hidden", "nobody sees the fault"),
-    ("exposing_input", (0, 2), "other_head", "into head 0, into the row of token 1"),
+    ("exposing_input", (0, 2), "other_head", "into head 0, into the row of word 1"),
     ("exposing_input", (2, 0), "other_head", "keeps its head"),
-    ("exposing_input", (3, 0), None, "token 0, 1 or 2"),
+    ("exposing_input", (3, 0), None, "word 0, 1 or 2"),
     ("exposing_input", (1, 0.5), None, "feature 0, 1, 2 or 3"),
     ("exposing_input", 1, None, "2 numbers"),
     ("exposing_input", "1, 0", None, "'1, 0'"),
-    ("hiding_input", (np.ones((1, 2, 2)), 2), "all_alike", "two heads of a token are alike"),
-    ("hiding_input", ([[[1, 2], [1, 2]]], 2), "all_alike", "two tokens are alike"),
-    ("hiding_input", ([[[1, 2], [3, 4]]], 2), "exposes", "head 0 should hold 3 for token 1"),
-    ("hiding_input", ([[[1, 2]]], 2), "one_token", "two tokens or more"),
+    ("hiding_input", (np.ones((1, 2, 2)), 2), "all_alike", "two heads of a word are alike"),
+    ("hiding_input", ([[[1, 2], [1, 2]]], 2), "all_alike", "two words are alike"),
+    ("hiding_input", ([[[1, 2], [3, 4]]], 2), "exposes", "head 0 should hold 3 for word 1"),
+    ("hiding_input", ([[[1, 2]]], 2), "one_token", "two words or more"),
     ("hiding_input", (hidden, 1), "one_head", "the view is always right"),
     ("hiding_input", (hidden, 3), None, "divides the 2 features"),
     ("hiding_input", (hidden[0], 2), None, "shape (B, L, D)"),
@@ -352,6 +368,43 @@ def test_wrong_answers_are_told(exercise, answer, name, words):
     assert verdict.misconception == name, verdict.message
     assert words in verdict.message
     assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize("exercise", FUNCTIONS)
+@pytest.mark.parametrize("error", [RuntimeError, TypeError, ValueError, IndexError, ZeroDivisionError])
+def test_a_function_that_always_raises_makes_no_known_mistake(exercise, error):
+    def raises(*args):
+        raise error("of my own")
+
+    verdict = check(exercise, raises)
+    assert verdict.misconception is None
+    assert f"raised {error.__name__}: of my own" in verdict.message
+
+
+RESULTS = [
+    lambda right: right.numpy() * 2,                            # a right shape and another type
+    lambda right: right.numpy(),
+    lambda right: right.to(torch.complex64),
+    lambda right: right.to(torch.bfloat16) * 2,
+    lambda right: right > 0,
+    lambda right: right.to_sparse(),
+    lambda right: right.to("meta"),
+    lambda right: right.numpy().astype(object),
+    lambda right: right.numpy().astype(str),
+    lambda right: right.tolist(),
+    lambda right: (right, right),
+    lambda right: torch.full(right.shape, float("nan"), requires_grad=True),
+    lambda right: np.full(right.shape, np.nan),
+]
+
+
+@pytest.mark.parametrize("exercise", FUNCTIONS)
+@pytest.mark.parametrize("result", RESULTS)
+def test_a_result_of_another_type_is_judged(exercise, result):
+    def answer(*args):
+        return result(torch.as_tensor(FUNCTIONS[exercise](*args)).detach())
+
+    assert check(exercise, answer).passed is (exercise == "dropout_weights" and result is RESULTS[1])
 
 
 @pytest.mark.parametrize("exercise", FUNCTIONS)
