@@ -205,13 +205,16 @@ def _complaint(value, ours, rtol, atol):
                 return f"result {index + 1} of {len(ours)}: {problem}"
         return None
     value = np.asarray(value) if isinstance(value, (bool, int, float)) and not is_tensor(ours) else value
-    if is_tensor(ours) != is_tensor(value) or not hasattr(value, "dtype"):
+    array = is_tensor(value) if is_tensor(ours) else isinstance(value, np.ndarray | np.generic)
+    if not array:
         return f"the result must be {_kind(ours)}; yours is {_kind(value)}."
+    if value.is_complex() if is_tensor(value) else value.dtype.kind not in "biuf":
+        return f"the result must hold real numbers; yours has dtype {value.dtype}."
+    if value.shape != ours.shape:  # before any number is copied: there may be many
+        return f"the result must have shape {tuple(ours.shape)}; yours has {tuple(value.shape)}."
     got, wanted = _floats(value), _floats(ours)
     if got is None:
         return f"the result must hold real numbers; yours has dtype {value.dtype}."
-    if got.shape != wanted.shape:
-        return f"the result must have shape {wanted.shape}; yours has {got.shape}."
     boolean = "bool" in str(ours.dtype)
     if boolean != ("bool" in str(value.dtype)):
         return f"the result must be {'boolean' if boolean else 'of numbers'}; yours has dtype {value.dtype}."

@@ -51,6 +51,7 @@ def panels(x, measured, *, theory=None, title, xlabel, logx=False, logy=()):
 
     Examples
     --------
+    >>> import numpy as np
     >>> panels([1, 2], {"area": {"seen": [1, 4]}, "edge": {"seen": [4, 8]}},
     ...        theory={"area": {"derived": np.square}}, title="How does a square grow?", xlabel="side")
     <Figure size 1000x410 with 2 Axes>
