@@ -165,7 +165,7 @@ def test_right_answers_pass(exercise, answer):
     start = time.process_time()
     verdict = check(exercise, answer)
     assert verdict.passed is True, verdict.message
-    assert time.process_time() - start < 2
+    assert time.process_time() - start < 10  # a second on an idle machine
 
 
 # The package's own functions are right, but no answer
