@@ -244,11 +244,11 @@ LEARNERS = [
 
 @pytest.mark.parametrize("exercise, function, name", LEARNERS, ids=lambda x: getattr(x, "__name__", str(x)))
 def test_mistakes_as_learners_write_them(exercise, function, name):
-    begun = time.perf_counter()
+    begun = time.process_time()
     verdict = check(exercise, function)
     assert verdict.passed is False
     assert set((verdict.misconception or "").split(" and ")) == set(name.split(" and ")), verdict.message
-    assert time.perf_counter() - begun < 2
+    assert time.process_time() - begun < 10  # a second or less on an idle machine
 
 
 def raises_name_error(*args):
@@ -386,9 +386,9 @@ def test_stubs_are_unanswered(exercise):
 
 @pytest.mark.parametrize("exercise", FUNCTIONS)
 def test_a_verdict_is_quick(exercise):
-    begun = time.perf_counter()
+    begun = time.process_time()
     check(exercise, lambda *args: np.full((1, 1), 7.0))      # recognised by nothing: all pairs are tried
-    assert time.perf_counter() - begun < 2
+    assert time.process_time() - begun < 10  # a second or less on an idle machine
 
 
 def test_the_least_nudge_is_the_least():
