@@ -132,11 +132,11 @@ class FunctionExercise:
         told_apart = sorted(zip(cases, outcomes, strict=True), key=lambda pair: pair[0] is not case)
         found = self._recognise(told_apart)
         if found:
-            hints = " ".join(mistake.hint[0].upper() + mistake.hint[1:] for mistake in found)
-            if len(found) > 1:
-                hints = f"Two things at once. {hints}"
-            elif found[0].convention:
-                hints = f"Right under another convention. {hints}"
+            hints = found[0].hint
+            if len(found) > 1 or found[0].convention:
+                sentences = " ".join(mistake.hint[0].upper() + mistake.hint[1:] for mistake in found)
+                first = "Two things at once." if len(found) > 1 else "Right under another convention."
+                hints = f"{first} {sentences}"
             return wrong(f"On {case.name}: {hints}", " and ".join(m.name for m in found), case.args)
         if outcome.error:
             told = f"On {case.name} your function {outcome.error}. {case.hint}"

@@ -106,13 +106,12 @@ def heads_in_the_batch(x, w_q, w_k, w_v, w_o, n_heads, mask=None):
     return merge_by_cat((weights @ v).unflatten(0, (b, n_heads))) @ w_o
 
 
-def mask_after_softmax_renormalised(x, w_q, w_k, w_v, w_o, n_heads, mask=None):
+def infinite_fill_mended(x, w_q, w_k, w_v, w_o, n_heads, mask=None):
     q, k, v = (split_by_unflatten(x @ w, n_heads) for w in (w_q, w_k, w_v))
-    weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+    scores = q @ k.mT / q.shape[-1] ** 0.5
     if mask is not None:
-        weights = weights * mask
-        weights = weights / weights.sum(-1, keepdim=True).clamp_min(1e-12)
-    return merge_by_einsum(weights @ v) @ w_o
+        scores = scores.masked_fill(~mask, -torch.inf)
+    return merge_by_einsum(scores.softmax(-1).nan_to_num() @ v) @ w_o     # masked_fill stops the gradient
 
 
 def dropout_plain(scores, p, training, keep):
@@ -154,7 +153,7 @@ RIGHT = {
     "split_heads": [split_by_unflatten, split_by_chunks, split_by_loops, split_by_strides],
     "merge_heads": [merge_by_contiguous_view, merge_by_cat, merge_by_einsum],
     "multi_head_attention": [
-        by_torch, by_loops, by_einsum, heads_in_the_batch, mask_after_softmax_renormalised,
+        by_torch, by_loops, by_einsum, heads_in_the_batch, infinite_fill_mended,
     ],
     "dropout_weights": [dropout_plain, dropout_by_torch, dropout_scaled_first, dropout_in_float32],
 }
@@ -215,7 +214,7 @@ def test_every_mistake_is_named(exercise, mistake):
     verdict = check(exercise, making(exercise, **mistake.choices))
     assert verdict.passed is False
     assert verdict.misconception == mistake.name
-    assert mistake.hint in verdict.message
+    assert mistake.hint[1:] in verdict.message
     assert ("another convention" in verdict.message) == mistake.convention
 
 
@@ -259,6 +258,46 @@ def infinite_fill(x, w_q, w_k, w_v, w_o, n_heads, mask=None):
     if mask is not None:
         scores = scores.masked_fill(mask == 0, float("-inf"))
     return merge_by_cat(scores.softmax(-1) @ v) @ w_o
+
+
+def masked_by(hide, mend_weights=True):
+    def answer(x, w_q, w_k, w_v, w_o, n_heads, mask=None):
+        q, k, v = (split_by_unflatten(x @ w, n_heads) for w in (w_q, w_k, w_v))
+        weights = hide(q @ k.mT / q.shape[-1] ** 0.5, torch.ones(()).bool() if mask is None else mask)
+        return merge_by_cat(weights @ v if mend_weights else (weights @ v).nan_to_num()) @ w_o
+
+    return answer
+
+
+def filled_with(number):
+    return masked_by(lambda s, mask: s.masked_fill(~mask, number).softmax(-1) * mask)
+
+
+def renormalised(s, mask):
+    weights = s.softmax(-1) * mask
+    return weights / weights.sum(-1, keepdim=True).clamp_min(1e-12)
+
+
+def times_infinity(s, mask):
+    return (s + ~mask * -torch.inf).softmax(-1)
+
+
+def one_minus_mask_times_infinity(s, mask):
+    return (s + (1 - mask.float()) * float("-inf")).softmax(-1)
+
+
+def infinity_added(s, mask):
+    return (s + torch.where(mask, 0.0, -torch.inf)).softmax(-1)
+
+
+def infinity_filled(s, mask):
+    return s.masked_fill(~mask, -torch.inf).softmax(-1)
+
+
+def one_maximum_for_all(scores, p, training, keep):
+    e = np.exp(scores - scores.max())
+    weights = e / e.sum(-1, keepdims=True)
+    return weights * keep / (1 - p) if training else weights
 
 
 def through_numpy(x, w_q, w_k, w_v, w_o, n_heads, mask=None):
@@ -314,6 +353,13 @@ WRONG = [
     ("merge_heads", joined_by_view, "view_of_transposed", "What does copy?"),
     ("merge_heads", lambda x: x.flatten(2), None, "must have shape (2, 5, 12)"),
     ("multi_head_attention", infinite_fill, "empty_row_nan", "0/0"),
+    ("multi_head_attention", filled_with(-20), "fill_not_low_enough", "causal mask: Hidden scores"),
+    ("multi_head_attention", filled_with(-100), "fill_not_low_enough", "not low enough"),
+    ("multi_head_attention", masked_by(renormalised), "renormalised_afterwards", "too small to divide by"),
+    ("multi_head_attention", masked_by(times_infinity), "zero_times_infinity", "0 times infinity"),
+    ("multi_head_attention", masked_by(one_minus_mask_times_infinity), "zero_times_infinity", "is NaN"),
+    ("multi_head_attention", masked_by(infinity_added, False), "empty_row_nan_gradient", "gradient is NaN"),
+    ("multi_head_attention", masked_by(infinity_filled, False), "empty_row_nan_gradient", "met the values"),
     ("multi_head_attention", through_numpy, "no_gradient", "left torch"),
     ("multi_head_attention", masks_of_two_axes_only, None, "On padding left and right"),
     ("multi_head_attention", if_mask, None, "Boolean value of Tensor"),
@@ -322,12 +368,15 @@ WRONG = [
     ("multi_head_attention", in_place, "changes_input", "argument number 1"),
     ("multi_head_attention", lambda *a: a[0] * float("nan"), None, "NaN or infinite"),
     ("multi_head_attention", lambda *a: torch.zeros(10**7), None, "must have shape (2, 5, 12)"),
+    ("dropout_weights", one_maximum_for_all, "maximum_of_all", "1000 lower than the others: You subtract"),
     ("dropout_weights", own_draw, None, "draw none"),
     ("dropout_weights", shifts_in_place, "changes_input", "argument number 1"),
     ("dropout_weights", lambda *a: "weights", None, "must be a NumPy array"),
     ("dropout_weights", lambda s, p, t, k: k, None, "should be"),
     ("price_of_heads", (2, 2, 2, 2), "twice_of_everything", "32 wide"),
-    ("price_of_heads", (2, 2, 2, 1), "twice_of_everything", "32 wide"),
+    ("price_of_heads", (2, 2, 2, 1), "twice_of_everything", "24 heads of width 64"),
+    ("price_of_heads", (2, 2, 2, 0.5), "twice_of_everything", "You halve the rank"),
+    ("price_of_heads", (2, 2, 2, 7), "twice_of_everything", "32 wide"),
     ("price_of_heads", (2, 1, 2, 0.5), "parameters", "W_O keep their shape"),
     ("price_of_heads", (1, 2, 2, 0.5), "multiplications", "half as long"),
     ("price_of_heads", (1, 1, 1, 0.5), "weights", "however narrow"),
