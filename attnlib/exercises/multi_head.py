@@ -26,11 +26,15 @@ def price_of_heads(factors):
         ("the rank", 0.5, "A head's scores are queries times keys, so their rank is at most a head's width, "
          "and that falls from 64 to 32."),
     )
-    if np.allclose(given, [2, 2, 2, 2]) or np.allclose(given[:3], 2):
-        return wrong(
-            "That would be 24 heads of width 64. The layer stays 768 wide, so a head is now only 32 wide. "
-            "Which of the four notice?", "twice_of_everything",
-        )
+    if np.allclose(given[:3], 2):
+        heads = {
+            0.5: "You halve the rank, so you know that a head is now only 32 wide. Are its matrices and its "
+                 "dot products still as large as those of a head of 64?",
+            1.0: "That would be 24 heads of width 64. The layer stays 768 wide, so a head is now only 32 "
+                 "wide. Which of the four notice?",
+        }
+        stays = "The layer stays 768 wide, so each of 24 heads is only 32 wide. Which of the four notice?"
+        return wrong(heads.get(float(given[3]), stays), "twice_of_everything")
     for (name, factor, why), got in zip(quantities, given, strict=True):
         if abs(got - factor) > 1e-6:
             return wrong(f"A factor of {got:g} for {name} is not right. {why}", name.split()[-1])
@@ -357,6 +361,8 @@ def _multi_head(
     if cut == "weights":
         weights = weights.detach()
     heads = weights @ v
+    if empty in ("added_heads_mended", "filled_heads_mended"):
+        heads = heads.nan_to_num()
     if split == "no_transpose":
         heads = heads.transpose(1, 2)
     if output == "blocks":
@@ -371,7 +377,8 @@ def _multi_head(
         return out @ w_o.T
     if output == "forgotten":
         return out
-    return out @ w_o + x if output == "residual" else out @ w_o
+    out = out @ w_o + x if output == "residual" else out @ w_o
+    return out.nan_to_num() if empty in ("added_output_mended", "filled_output_mended") else out
 
 
 def _projections(x, w_q, w_k, w_v, n_heads, project, split):
@@ -431,14 +438,22 @@ def _weights_of(scores, mask, masking, empty, axis, naive):
         return _softmax_of(scores * mask, axis, naive)
     if masking == "added":
         return _softmax_of(scores + mask.to(scores.dtype), axis, naive)
+    if masking == "zero_times_infinity":
+        return _softmax_of(scores + (~mask).to(scores.dtype) * -torch.inf, axis, naive)
+    if masking == "small_fill":
+        return torch.where(mask, _softmax_of(torch.where(mask, scores, -20.0), axis, naive), 0.0)
+    if masking == "renormalised":
+        weights = torch.where(mask, _softmax_of(scores, axis, naive), 0.0)
+        return weights / weights.sum(-1, keepdim=True).clamp_min(1e-9)
     if empty == "uniform":
         return _softmax_of(torch.where(mask, scores, -1e9), axis, naive)
     weights = _softmax_of(torch.where(mask, scores, -torch.inf), axis, naive)
-    if empty == "nan":
+    if empty in ("nan", "filled_heads_mended", "filled_output_mended"):
         return weights
-    if empty == "nan_gradient":
+    if empty in ("added_weights_mended", "added_heads_mended", "added_output_mended"):
         hide = torch.zeros(mask.shape, dtype=scores.dtype).masked_fill(~mask, -torch.inf)
-        return torch.softmax(scores + hide, axis).nan_to_num()
+        weights = torch.softmax(scores + hide, axis)
+        return weights.nan_to_num() if empty == "added_weights_mended" else weights
     # A row that is -inf throughout has no softmax: give it finite scores first and zeros afterwards.
     return torch.where(mask, _softmax_of(torch.where(mask, scores, -1e30), axis, naive), 0.0)
 
@@ -552,6 +567,15 @@ _MASKING = (
             "key: exp(0) is 1. Which score has weight 0?", {"masking": "multiplied"}),
     Mistake("mask_added", "you add the boolean mask to the scores, so what may be seen gains 1 and "
             "nothing is hidden.", {"masking": "added"}),
+    Mistake("zero_times_infinity", "the mask is multiplied by infinity, and 0 times infinity is NaN: what "
+            "may be seen gets it too. Choose the score by the mask, do not multiply.",
+            {"masking": "zero_times_infinity"}),
+    Mistake("fill_not_low_enough", "hidden scores are filled with a number that is not low enough. Where all "
+            "visible scores lie below it, the hidden keys take the whole weight, and nothing is left when "
+            "theirs is set to 0.", {"masking": "small_fill"}),
+    Mistake("renormalised_afterwards", "the softmax runs over all keys, and what the mask leaves is brought "
+            "back to a sum of 1. Where a hidden key has by far the largest score, what is left is too small "
+            "to divide by. Hide the scores before the softmax.", {"masking": "renormalised"}),
     Mistake("mask_transposed", "the mask hides rows where it should hide columns: queries and keys are "
             "exchanged.", {"masking": "rows"}),
     Mistake("mask_on_both_sides", "the mask hides queries as well as keys.", {"masking": "both_sides"}),
@@ -565,10 +589,14 @@ _MASKING = (
             "scores are the same large negative number. It should contribute zeros.", {"empty": "uniform"}),
     Mistake("empty_row_nan", "a query that may attend to nothing gives NaN: what is left of its row sums "
             "to 0, and 0/0 is no number. It should contribute zeros.", {"empty": "nan"}),
-    Mistake("empty_row_nan_gradient", "the output of an empty row is right, and its gradient is NaN: "
-            "-inf was added to its scores, and what mended the output does nothing on the way back. Keep the "
-            "row finite before the softmax.",
-            {"empty": "nan_gradient"}),
+    *(Mistake("empty_row_nan_gradient", "the output of an empty row is right, and its gradient is NaN: "
+              "-inf was added to its scores, and what mended the output does nothing on the way back. Keep "
+              "the row finite before the softmax.", {"empty": empty})
+      for empty in ("added_weights_mended", "added_heads_mended", "added_output_mended")),
+    *(Mistake("empty_row_nan_gradient", "the output of an empty row is right, and the gradient is NaN: its "
+              "weights were NaN when they met the values, and what mended the output afterwards does nothing "
+              "on the way back. Keep the row finite before the softmax.", {"empty": empty})
+      for empty in ("filled_heads_mended", "filled_output_mended")),
 )
 _OUTPUT = (
     Mistake("no_output_projection", "w_o is not used. The heads lie side by side, and nothing has mixed "
@@ -629,12 +657,16 @@ def _multi_head_cases():
         Case("a query that may attend to nothing", (*plain, 3, with_empty)),
         Case("a sentence of padding only", (*plain, 3, padding & torch.tensor([[[[True]]], [[[False]]]]))),
         Case("scores in the hundreds", (*_made(6, 2, 4, 6, 20.0), 2)),
+        Case("scores in the hundreds and a causal mask", (*_made(103, 2, 5, 12, 12.0), 3, causal),
+             hint="The visible scores of a row may all lie far below zero, and far below the hidden ones."),
         Case("matrices whose columns lie side by side in memory", (*turned, 3, causal)),
         Case("float32", (*(a.float() for a in plain), 3, full)),
         Case("the gradient in x and all matrices", (*plain, 3, full), gradient_of=(0, 1, 2, 3, 4),
              hint="Every step must stay in torch."),
         Case("the gradient beside a query that may attend to nothing", (*plain, 3, with_empty),
-             gradient_of=(0, 1, 2, 3, 4), hint="Zero on the way forward must be zero on the way back."),
+             gradient_of=(0, 1, 2, 3, 4),
+             hint="Results 2 to 6 are the gradient in x and in each matrix. What mends NaN in the output "
+             "does not mend the gradient; no NaN may arise on the way."),
     ]
 
 
@@ -694,7 +726,8 @@ def _dropout(scores, p, training, keep, *, where="after", rescale="inverted", ke
 def _np_softmax(scores, axis, naive):
     axis = None if axis == "all" else axis
     with np.errstate(all="ignore"):
-        e = np.exp(scores if naive else scores - scores.max(axis=axis, keepdims=True))
+        top = 0 if naive is True else scores.max(axis=None if naive else axis, keepdims=True)
+        e = np.exp(scores - top)
         return e / e.sum(axis=axis, keepdims=True)
 
 
@@ -753,6 +786,8 @@ _DROPOUT = (
             {"axis": -2}),
     Mistake("overflow", "exp of a large score is infinite, and inf/inf is NaN. Subtract each row's "
             "largest score.", {"naive": True}),
+    Mistake("maximum_of_all", "you subtract the largest of all scores. In a row that lies far below it every "
+            "exp is 0, and 0/0 is NaN. Subtract each row's own largest score.", {"naive": "maximum_of_all"}),
 )
 
 
@@ -764,6 +799,7 @@ def _dropout_cases():
     nothing = keep.copy()
     nothing[1] = 0
     ones = np.ones((3, 5))
+    lower = scores - [[0], [1000], [0]]
     return [
         Case("scores (3, 5) in training, p = 0.3", (scores, 0.3, True, keep)),
         Case("scores (2, 3, 4, 5) in training, p = 0.6", (four, 0.6, True, keep_four)),
@@ -776,6 +812,8 @@ def _dropout_cases():
         Case("a row of which nothing is kept", (scores, 0.5, True, nothing)),
         Case("one row of scores", (scores[0], 0.25, True, keep[0])),
         Case("keep of integers", (scores, 0.25, True, keep.astype(int))),
+        Case("one row of scores 1000 lower than the others", (lower, 0.3, True, keep),
+             hint="Each row's softmax is its own: a row that lies lower has the same weights."),
         Case("scores of a thousand", (scores * 1000, 0.3, True, keep)),
     ]
 

@@ -263,7 +263,8 @@ def infinite_fill(x, w_q, w_k, w_v, w_o, n_heads, mask=None):
 def masked_by(hide, mend_weights=True):
     def answer(x, w_q, w_k, w_v, w_o, n_heads, mask=None):
         q, k, v = (split_by_unflatten(x @ w, n_heads) for w in (w_q, w_k, w_v))
-        weights = hide(q @ k.mT / q.shape[-1] ** 0.5, torch.ones(()).bool() if mask is None else mask)
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        weights = scores.softmax(-1) if mask is None else hide(scores, mask)
         return merge_by_cat(weights @ v if mend_weights else (weights @ v).nan_to_num()) @ w_o
 
     return answer
@@ -353,7 +354,7 @@ WRONG = [
     ("merge_heads", joined_by_view, "view_of_transposed", "What does copy?"),
     ("merge_heads", lambda x: x.flatten(2), None, "must have shape (2, 5, 12)"),
     ("multi_head_attention", infinite_fill, "empty_row_nan", "0/0"),
-    ("multi_head_attention", filled_with(-20), "fill_not_low_enough", "causal mask: Hidden scores"),
+    ("multi_head_attention", filled_with(-20), "fill_not_low_enough", "hundreds and a causal mask"),
     ("multi_head_attention", filled_with(-100), "fill_not_low_enough", "not low enough"),
     ("multi_head_attention", masked_by(renormalised), "renormalised_afterwards", "too small to divide by"),
     ("multi_head_attention", masked_by(times_infinity), "zero_times_infinity", "0 times infinity"),
@@ -368,7 +369,7 @@ WRONG = [
     ("multi_head_attention", in_place, "changes_input", "argument number 1"),
     ("multi_head_attention", lambda *a: a[0] * float("nan"), None, "NaN or infinite"),
     ("multi_head_attention", lambda *a: torch.zeros(10**7), None, "must have shape (2, 5, 12)"),
-    ("dropout_weights", one_maximum_for_all, "maximum_of_all", "1000 lower than the others: You subtract"),
+    ("dropout_weights", one_maximum_for_all, "maximum_of_all", "1000 lower than the others"),
     ("dropout_weights", own_draw, None, "draw none"),
     ("dropout_weights", shifts_in_place, "changes_input", "argument number 1"),
     ("dropout_weights", lambda *a: "weights", None, "must be a NumPy array"),
