@@ -1,10 +1,13 @@
 """The exercises of lesson 07: each judge takes an answer and returns a verdict."""
 
+import tracemalloc
+
 import numpy as np
 
 from attnlib.core.softmaxes import softmax
 from attnlib.core.statistics import softmax_jacobian_norm
 from attnlib.exercises.answers import as_floats, numbers
+from attnlib.exercises.calls import call
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
 from attnlib.exercises.verdict import right, wrong
 
@@ -12,6 +15,7 @@ NUDGE_KEYS = np.array([[3.0, 1.0], [1.0, 3.0], [-2.0, -1.0]])
 NUDGE_QUERY = np.array([4.0, 1.0])
 
 
+@np.errstate(all="ignore")
 def drowned(lengths):
     """Numbers of keys at which a match 5, and a match 10, above the rest first holds less than half."""
     given, complaint = numbers(lengths, (2,), "your answer")
@@ -32,26 +36,27 @@ def drowned(lengths):
     first = given[0]
     if (given == least - 1).all():
         return wrong(
-            f"{first:.0f} and {given[1]:.0f} are the numbers of the others. Count the match as a key too.",
+            f"{_whole(first)} and {_whole(given[1])} are the numbers of the others. Count the match as a key "
+            "too.",
             "match_not_counted",
         )
     if (given == least - 2).all():
         return wrong(
-            f"With {first:.0f} keys the match holds {_held(5, first)}. Which way do you round, and is "
+            f"With {_whole(first)} keys the match holds {_held(5, first)}. Which way do you round, and is "
             "the match among your keys?",
             "rounded_down",
         )
     if first == least[0] and given[1] == 2 * least[0]:
         return wrong(
-            f"The first is right. At {given[1]:.0f} keys a match 10 above still holds "
+            f"The first is right. At {_whole(given[1])} keys a match 10 above still holds "
             f"{_held(10, given[1])}: weights go by exponentials, so a doubled score does more than "
             "double the length.",
             "doubled",
         )
     if first == least[0] and given[1] in (150**2, 149**2, 149**2 + 1):
         return wrong(
-            f"Nearly: e^10 is the square of e^5, but not of a number rounded up. At {given[1]:.0f} keys the "
-            f"match holds {_held(10, given[1])}, and fewer keys will do.",
+            "Nearly: e^10 is the square of e^5, but not of a number rounded up. At "
+            f"{_whole(given[1])} keys the match holds {_held(10, given[1])}, and fewer keys will do.",
             "square_of_rounded",
         )
     delta, n, fewest = next(
@@ -59,11 +64,11 @@ def drowned(lengths):
     )
     if n > fewest:
         return wrong(
-            f"With {n:.0f} keys a match {delta} above the rest has {_held(delta, n)}, less than half; "
+            f"With {_whole(n)} keys a match {delta} above the rest has {_held(delta, n)}, less than half; "
             "but so it has with fewer.",
             "not_the_least",
         )
-    told = f"With {n:.0f} keys a match {delta} above the rest still holds {_held(delta, n)}."
+    told = f"With {_whole(n)} keys a match {delta} above the rest still holds {_held(delta, n)}."
     if n == fewest - 1:
         return wrong(f"{told} Did you count the match itself as a key?", "match_not_counted")
     if n == fewest - 2:
@@ -73,6 +78,7 @@ def drowned(lengths):
     return wrong(told)
 
 
+@np.errstate(all="ignore")
 def least_nudge(query):
     """A query near the given one at which the slope in B's score is at least 0.2 in size."""
     query, complaint = numbers(query, (2,), "your query")
@@ -82,12 +88,15 @@ def least_nudge(query):
         return wrong("So far away nothing new happens. Stay near (4, 1).")
     move = query - NUDGE_QUERY
     length = np.linalg.norm(move)
-    w = softmax(NUDGE_KEYS @ query)
+    scores = NUDGE_KEYS @ query
+    w = softmax(scores)
+    gap = round(scores[0] - scores[1], 3) + 0.0            # + 0.0: there is no -0
     slope = w[1] * (1 - w[1])
     near, steep = length <= 1.8 + 1e-9, slope >= 0.2 - 1e-9
     told = (
         f"You moved by {_beside(length, 1.8)}; A, B and C hold {w[0]:.3f}, {w[1]:.3f} and {w[2]:.3f}, and "
         f"the slope at B's score has the size {_beside(slope, 0.2)}. "
+        f"The gap q.A - q.B {'is still 6' if gap == 6 else f'went from 6 to {gap:g}'}. "
     )
     if length < 1e-9:
         return wrong(told + "That is the query as it was: move it.", "unmoved")
@@ -111,6 +120,11 @@ def least_nudge(query):
         return wrong(f"{told}The right way, and {short}. Go on.", "too_short")
     if name == "towards_a":
         return wrong(told + reason, name)
+    if scores.argmax() == 2:
+        if name == "shrunk":
+            name, reason = "turned_round", "You turned the query round, and now C leads. "
+        else:
+            reason += "Now C leads, which was out of the race. "
     if steep:
         reason = reason or "The slope is there, but a shorter move brings it too. "
         return wrong(f"{told}{reason}Which move changes q.A - q.B most for its length?", name or "too_long")
@@ -144,6 +158,7 @@ def _beside(x, limit):
     return next((text for digits in range(4, 12) if float(text := f"{x:.{digits}f}") != limit), f"{x:g}")
 
 
+@np.errstate(all="ignore")
 def two_stories(scores):
     """Rows of scores whose Jacobian norms have a tiny median and a large mean."""
     scores = as_floats(scores)
@@ -161,8 +176,8 @@ def two_stories(scores):
     told = f"The mean of the norms is {_beside(mean, 0.2)} and their median {median:.3g}. "
     if median < 1e-3 and mean >= 0.2 - 1e-9:
         return right(
-            told + f"{is_open.sum()} of {len(norms)} rows are open and carry nearly all of it. A batch's "
-            "gradient would call this layer healthy; most of its rows are frozen."
+            told + f"{is_open.sum()} of {len(norms)} rows are open and carry nearly all of it. The mean "
+            "calls this layer healthy, the median calls it dead; most of its rows are frozen."
         )
     if median >= 1e-3 and is_open.mean() > 0.5:
         return wrong(
@@ -193,6 +208,11 @@ def two_stories(scores):
         "Equal scores for many keys are not the most sensitive. Which rows have the largest norm?",
         "open_rows_too_flat",
     )
+
+
+def _whole(n):
+    """A whole number, by its power of ten where it would be long."""
+    return f"{n:.0f}" if n < 1e9 else f"{n:g}"
 
 
 def _held(delta, n):
@@ -258,8 +278,8 @@ def _jacobian_cases():
     rng = np.random.default_rng(70)
     return [
         Case("three scores", (np.array([0.5, -1.0, 2.0]),), hint="One row, of shape (n,), is valid too."),
-        Case("a batch of shape (2, 4)", (rng.normal(size=(2, 4)),), hint=_BATCH),
-        Case("a batch of shape (2, 3, 5)", (rng.normal(size=(2, 3, 5)),), hint=_BATCH),
+        Case("a batch of shape (2, 4)", (rng.normal(size=(2, 4)),), hint=_ONE_ROW),
+        Case("a batch of shape (2, 3, 5)", (rng.normal(size=(2, 3, 5)),), hint=_ONE_AXIS),
         Case("a batch of shape (4, 4), in which axes are easily confused", (rng.normal(size=(4, 4)),)),
         Case("whole numbers", (np.array([[2, 0, 1], [0, 0, 3]]),)),
         Case("a single key", (np.array([[3.0], [-1.0]]),)),
@@ -270,6 +290,8 @@ def _jacobian_cases():
 
 
 _BATCH = "Any number of axes may stand before the last, and each row is by itself."
+_ONE_ROW = f"One row is right, and a batch is not. {_BATCH}"        # said where these fail first
+_ONE_AXIS = f"One axis before the last is right, and two are not. {_BATCH}"
 _SUBTRACT = "Subtract each row's largest score before the exponential; it cancels in the quotient."
 _SOFTMAX = (
     Mistake(
@@ -327,22 +349,26 @@ _SOFTMAX = (
 )
 
 
+@np.errstate(all="ignore")
 def _rows_sum_to_zero(case, value, expected):
-    sums = np.abs(np.asarray(value, dtype=float).sum(-1))
-    if not (sums < 1e-2).all():
+    value = as_floats(value)                               # None where it holds no real numbers
+    if value is not None and not (np.abs(value.sum(-1)) < 1e-2).all():
         return "A row does not sum to 0, so adding the same number to all scores would change the weights:"
     return None
 
 
+@np.errstate(all="ignore")
 def _symmetric(case, value, expected):
-    value = np.asarray(value, dtype=float)
-    if not np.allclose(value, np.swapaxes(value, -1, -2), atol=1e-3):
+    value = as_floats(value)
+    if value is not None and not np.allclose(value, np.swapaxes(value, -1, -2), atol=1e-3):
         return "The table is not symmetric, and -p_i p_j is:"
     return None
 
 
+@np.errstate(all="ignore")
 def _slopes_sum_to_zero(case, value, expected):
-    if not (np.abs(np.asarray(value, dtype=float).sum(-1)) < 1e-2).all():
+    value = as_floats(value)
+    if value is not None and not (np.abs(value.sum(-1)) < 1e-2).all():
         return "A row does not sum to 0, so a step would move all its scores together, which changes nothing:"
     return None
 
@@ -397,8 +423,8 @@ softmax_jacobian = FunctionExercise(
         ),
         Mistake(
             "one_row",
-            "One row is right, and a batch is not: np.diag and np.outer know no batch axes. Build the "
-            "table along two new last axes.",
+            "One row is right, and a batch is not: functions such as np.diag and np.outer know no batch "
+            "axes. Build the table along two new last axes.",
             {"form": "one_row"},
         ),
         Mistake(
@@ -545,8 +571,8 @@ def _backward_cases():
     return [
         Case("three weights", (np.array([0.5, 0.3, 0.2]), np.array([1.0, -2.0, 1.0])),
              hint="One row, of shape (n,), is valid too."),
-        Case("a batch of shape (2, 5)", pair(2, 5), hint=_BATCH),
-        Case("a batch of shape (2, 3, 4)", pair(2, 3, 4), hint=_BATCH),
+        Case("a batch of shape (2, 5)", pair(2, 5), hint=_ONE_ROW),
+        Case("a batch of shape (2, 3, 4)", pair(2, 3, 4), hint=_ONE_AXIS),
         Case("a batch of shape (4, 4), in which axes are easily confused", pair(4, 4)),
         Case("a batch of shape (3, 3, 3)", pair(3, 3, 3)),
         Case("a g of whole numbers", (whole, np.array([[2, 0, -1], [0, 3, 1]]))),
@@ -555,7 +581,44 @@ def _backward_cases():
     ]
 
 
-softmax_backward = FunctionExercise(
+class _WithoutTable(FunctionExercise):
+    """Tells of a table too, by its memory: for a long row it is a thousand times as large as the row."""
+
+    def __call__(self, function):
+        verdict = super().__call__(function)
+        if not verdict.passed:
+            return verdict
+        p = np.full(_LONG, 1 / _LONG)
+        # Whatever is made once, at a first call, is not there in the second.
+        taken = min(_memory(function, p, np.cos(np.arange(_LONG))) for _ in range(2))
+        if taken < _LONG**2 / 2:
+            return verdict
+        return right(
+            f"{self.praise} The slopes are right, then; \"without the table\" is still open: for one row of "
+            f"{_LONG:,} keys your function took {taken / 1e6:.1f} million bytes beside its arguments, "
+            f"where a row has {p.nbytes:,}. Each key needs its weight, its slope and one mean of the row."
+        )
+
+
+_LONG = 1000
+
+
+def _memory(function, *args):
+    """The most bytes that a call had at one time, as far as Python is told of them (torch tells nothing)."""
+    ours = not tracemalloc.is_tracing()
+    if ours:
+        tracemalloc.start()
+    try:
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        call(function, args)
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        if ours:
+            tracemalloc.stop()
+
+
+softmax_backward = _WithoutTable(
     compute=_backward,
     cases=_backward_cases,
     mistakes=(
@@ -641,7 +704,8 @@ softmax_backward = FunctionExercise(
         ),
         Mistake(
             "one_row",
-            "One row is right, and a batch is not: np.diag and np.outer know no batch axes.",
+            "One row is right, and a batch is not: functions such as np.diag and np.outer know no batch "
+            "axes.",
             {"form": "one_row"},
         ),
         Mistake(

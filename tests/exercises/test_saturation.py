@@ -2,9 +2,12 @@
 
 import itertools
 import time
+import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
+import torch  # here, for a first import inside a judged function may take longer than it is given
 
 import attnlib
 from attnlib.exercises import check
@@ -59,16 +62,12 @@ def in_float32(z):
 
 
 def through_torch(z):
-    import torch
-
     t = torch.as_tensor(np.asarray(z, dtype=float))
     p = torch.softmax(t, -1)
     return (torch.diag_embed(p) - p[..., None] * p[..., None, :]).numpy()
 
 
 def by_autograd(z):
-    import torch
-
     rows = torch.as_tensor(np.asarray(z, dtype=float)).reshape(-1, np.shape(z)[-1])
     tables = [torch.autograd.functional.jacobian(lambda r: torch.softmax(r, -1), row) for row in rows]
     return torch.stack(tables).reshape(*np.shape(z), np.shape(z)[-1]).numpy()
@@ -106,8 +105,6 @@ def back_in_float32(p, g):
 
 
 def back_through_torch(p, g):
-    import torch
-
     p, g = (torch.as_tensor(np.asarray(a, dtype=float)) for a in (p, g))
     return (p * (g - (p * g).sum(-1, keepdim=True))).numpy()
 
@@ -331,6 +328,8 @@ WRONG = [
     ("least_nudge", NUDGE_QUERY + NUDGE_KEYS[0], "towards_a"),
     ("least_nudge", NUDGE_KEYS[1] * 5, "overshoot"),
     ("least_nudge", [2, 1], None),
+    ("least_nudge", [-4, -1], "turned_round"),
+    ("least_nudge", [-8, -2], "turned_round"),
     ("two_stories", np.zeros((12, 2)), "too_many_open"),
     ("two_stories", np.vstack([open_rows, closed_rows[:9]]), "half_open"),
     ("two_stories", np.vstack([open_rows, closed_rows / 10]), "too_many_open"),
@@ -350,6 +349,70 @@ def test_wrong_answers_are_named(exercise, answer, name):
     verdict = check(exercise, answer)
     assert verdict.passed is False
     assert verdict.misconception == name, verdict.message
+
+
+@pytest.mark.parametrize("query, told", [
+    ([-4, -1], ("You turned the query round, and now C leads", "from 6 to -6")),
+    ([-8, -2], ("You turned the query round, and now C leads", "from 6 to -12")),
+    (NUDGE_QUERY - 3 * NUDGE_KEYS[0], ("You moved away from A", "Now C leads")),
+    ([-5, 0], ("Now C leads",)),
+    ([2, 0.5], ("You shortened the query", "from 6 to 3.")),
+    ([5, 2], ("is still 6",)),
+    ([2.73, 2.27], ("from 6 to 0.92.",)),
+    ([3, 3], ("from 6 to 0.",)),
+])
+def test_a_nudge_is_told_what_it_did_to_the_gap_and_who_leads(query, told):
+    message = check("least_nudge", query).message
+    assert all(part in message for part in told), message
+    assert ("C leads" in message) == (np.argmax(NUDGE_KEYS @ query) == 2)
+
+
+def one_row_only(z):
+    if np.ndim(z) > 1:
+        raise ValueError("one row, please")
+    return by_broadcasting(z)
+
+
+def at_most_one_axis(z):
+    if np.ndim(z) > 2:
+        raise ValueError("a table, please")
+    return by_broadcasting(z)
+
+
+@pytest.mark.parametrize("exercise", FUNCTIONS)
+def test_a_batch_that_raises_is_told_from_a_row_that_is_right(exercise):
+    judge = {"softmax_jacobian": lambda f: lambda z: f(z),
+             "softmax_backward": lambda f: lambda p, g: (f(p), short_form(p, g))[1]}[exercise]
+    message = check(exercise, judge(one_row_only)).message
+    assert "One row is right, and a batch is not" in message
+    message = check(exercise, judge(at_most_one_axis)).message
+    assert "raised" in message and "One axis before the last is right, and two are not." in message
+
+
+def by_einsum_table(p, g):
+    return np.einsum("...i,...ij->...j", g, by_broadcasting(np.log(np.maximum(p, 1e-300))))
+
+
+TABLES = (by_table, by_table_turned, by_einsum_table)
+
+
+@pytest.mark.parametrize("function", [*TABLES, *RIGHT["softmax_backward"]])
+def test_a_table_is_told_by_its_memory(function):
+    verdict = check("softmax_backward", function)
+    assert verdict.passed
+    assert ("without the table" in verdict.message) == (function in TABLES), verdict.message
+
+
+def test_memory_is_measured_beside_another_measurement():
+    tracemalloc.start()
+    try:
+        assert "without the table" in check("softmax_backward", by_table).message
+        assert "without the table" not in check("softmax_backward", short_form).message
+        assert tracemalloc.is_tracing()
+    finally:
+        tracemalloc.stop()
+    check("softmax_backward", by_table)
+    assert not tracemalloc.is_tracing()
 
 
 def test_verdicts_print_what_tells_a_number_from_its_limit():
@@ -373,6 +436,22 @@ def test_odd_answers_are_judged_and_never_right(exercise, answer):
     verdict = check(exercise, answer)
     assert verdict.passed is not True
     assert verdict.message
+
+
+LOUD = [[[1e308, -1e308]] * 10, [1e300, 2e300], [150, 1e300], [1.7e308, -1.7e308],
+        lambda *a: 1j * np.ones((*np.shape(a[0]), np.shape(a[0])[-1])), lambda *a: 1j * a[0],
+        lambda *a: np.full(np.shape(a[0]), 1e308), lambda *a: np.full((*np.shape(a[0]), np.shape(a[0])[-1]),
+                                                                      1e308)]
+
+
+@pytest.mark.parametrize("exercise", JUDGES)
+def test_no_warning_leaks_and_no_number_fills_the_line(exercise):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for answer in [*ODD, *LOUD]:
+            verdict = check(exercise, answer)
+            assert verdict.passed is not True
+            assert "0" * 60 not in verdict.message, verdict.message
 
 
 @pytest.mark.parametrize("exercise", FUNCTIONS)
