@@ -50,11 +50,12 @@ def exposing_input(place):
     if complaint:
         return complaint
     token, feature = place
-    if token not in range(3) or feature not in range(4):
-        return wrong("The place is (word, feature), with word 0, 1 or 2 and feature 0, 1, 2 or 3.")
+    if token not in range(4) or feature not in range(6):
+        return wrong("The place is (word, feature), both whole numbers: a word from 0 to 3, a feature from 0 "
+                     "to 5.")
     token, feature = int(token), int(feature)
     head = feature // 2
-    lands_head, lands_token = divmod(2 * token + head, 3)
+    lands_head, lands_token = divmod(3 * token + head, 4)
     told = (
         f"Feature {feature} of word {token} belongs to head {head}. The view puts it into head "
         f"{lands_head}, into the row of word {lands_token}."

@@ -146,7 +146,9 @@ RIGHT = {
     "price_of_heads": [
         (1, 1, 2, 0.5), [1.0, 1, 2, 1 / 2], np.array([1, 1, 2, 0.5]), torch.tensor([1, 1, 2, 0.5]),
     ],
-    "exposing_input": [(1, 0), [1, 3], np.array([1, 2]), torch.tensor([1, 1]), (1.0, 0.0)],
+    "exposing_input": [
+        (1, 0), [1, 3], np.array([1, 2]), torch.tensor([1, 1]), (1.0, 0.0), (2, 2), (2, 3), (2, 4), (2, 5),
+    ],
     "hiding_input": [
         (hidden, 2), (torch.tensor(hidden), 2), (np.array(hidden * 2), 2.0), (wider, 2), (long, 3),
     ],
@@ -386,11 +388,12 @@ WRONG = [
     ("price_of_heads", "none", None, "'none'"),
     ("price_of_heads", (1, 1, np.nan, 1), None, "finite"),
     ("exposing_input", (0, 0), "hidden", "nobody sees the fault"),
-    ("exposing_input", (2, 3), "hidden", "nobody sees the fault"),
+    ("exposing_input", (3, 5), "hidden", "nobody sees the fault"),
     ("exposing_input", (0, 2), "other_head", "into head 0, into the row of word 1"),
     ("exposing_input", (2, 0), "other_head", "keeps its head"),
-    ("exposing_input", (3, 0), None, "word 0, 1 or 2"),
-    ("exposing_input", (1, 0.5), None, "feature 0, 1, 2 or 3"),
+    ("exposing_input", (1, 5), "other_head", "into head 1, into the row of word 1"),
+    ("exposing_input", (4, 0), None, "a word from 0 to 3"),
+    ("exposing_input", (1, 0.5), None, "a feature from 0 to 5"),
     ("exposing_input", 1, None, "2 numbers"),
     ("exposing_input", "1, 0", None, "'1, 0'"),
     ("hiding_input", (np.ones((1, 2, 2)), 2), "all_alike", "two heads of a word are alike"),
@@ -418,6 +421,16 @@ def test_wrong_answers_are_told(exercise, answer, name, words):
     assert verdict.misconception == name, verdict.message
     assert words in verdict.message
     assert time.process_time() - start < 10  # a second or less on an idle machine
+
+
+def test_the_places_of_the_single_one_are_those_that_the_faulty_split_moves_within_a_head():
+    for token in range(4):
+        for feature in range(6):
+            x = torch.zeros(1, 4, 6)
+            x[0, token, feature] = 1
+            right, faulty = split_by_chunks(x, 3)[0].nonzero()[0], x.reshape(1, 3, 4, 2)[0].nonzero()[0]
+            counts = bool(right[0] == faulty[0] and right[1] != faulty[1])
+            assert check("exposing_input", (token, feature)).passed is counts
 
 
 @pytest.mark.parametrize("exercise", FUNCTIONS)
