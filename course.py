@@ -582,7 +582,7 @@ def serve(name, ip, port, options):
     # It does not hear Ctrl-C before it has its own way of ending; we end it until then.
     ours = signal.signal(signal.SIGINT, signal.SIG_IGN)
     server = subprocess.Popen(jupyter_command(name, ip, port, options), cwd=str(WORK),
-                              env=environment(JUPYTER_TOKEN=token))
+                              env=environment(JUPYTER_TOKEN=token, **one_thread()))
     signal.signal(signal.SIGINT, ours)
     try:
         while not answers(host, port):

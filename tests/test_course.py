@@ -745,13 +745,16 @@ def test_only_root_is_allowed_as_root(course, monkeypatch, user, allowed):
 def test_lab_serves_the_lesson_and_ends_without_a_traceback(course, checkout, tmp_path):
     checkout.lay_python()
     python = checkout.venv / "bin" / "python"
-    python.write_text(f"#!/bin/sh\nexec '{sys.executable}' \"$@\"\n", encoding="utf-8")
+    python.write_text(
+        f"#!/bin/sh\necho $OMP_NUM_THREADS >> $HOME/threads\nexec '{sys.executable}' \"$@\"\n",
+        encoding="utf-8",
+    )
     course.write_json(course.STAMP, {**course.wanted(), "extras": ["lab"]})
     with listening() as port:
         pass
     process = subprocess.Popen(
         [sys.executable, str(checkout.root / "course.py"), "lab", "2", f"--port={port}", "--no-browser"],
-        env={**os.environ, "HOME": str(tmp_path)},
+        env={**{k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"}, "HOME": str(tmp_path)},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         start_new_session=True, preexec_fn=hears_ctrl_c,
     )
@@ -771,6 +774,8 @@ def test_lab_serves_the_lesson_and_ends_without_a_traceback(course, checkout, tm
     said += process.communicate(timeout=60)[0].decode()
     assert process.returncode == 0, said
     assert "JupyterLab has ended." in said and "Traceback" not in said
+    # The kernels inherit it: a lesson's small products are many times slower on two busy threads.
+    assert (tmp_path / "threads").read_text(encoding="utf-8").split()[-1] == "1"
 
 
 # .ci/run
