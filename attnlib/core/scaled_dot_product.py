@@ -192,7 +192,7 @@ def _check(mask, causal, scale, **arrays):
             f"v must have one row for each of the {k.shape[-2]} keys; got shape {tuple(arrays['v'].shape)}"
         )
     if mask is not None:
-        _check_mask(xp, mask, (*q.shape[:-1], k.shape[-2]))
+        check_mask(xp, mask, (*q.shape[:-1], k.shape[-2]))
     if not isinstance(causal, bool):
         raise TypeError(f"causal must be True or False; got {causal!r}")
     if scale is not None and (isinstance(scale, bool) or not isinstance(scale, Real)):
@@ -202,7 +202,7 @@ def _check(mask, causal, scale, **arrays):
     return xp
 
 
-def _check_mask(xp, mask, scores_shape):
+def check_mask(xp, mask, scores_shape):
     if kind_of(xp, mask.dtype) not in ("bool", "real floating"):
         raise TypeError(
             f"mask must be boolean (True = may attend) or floating (added to the scores); "

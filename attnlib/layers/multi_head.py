@@ -5,9 +5,9 @@ from torch import nn
 from torch.nn.functional import dropout, linear, pad
 from torch.nn.utils import skip_init
 
-from attnlib.core.arrays import valid_length
+from attnlib.core.arrays import namespace, valid_length
 from attnlib.core.masks import causal_mask
-from attnlib.core.scaled_dot_product import attention, attention_weights
+from attnlib.core.scaled_dot_product import attention, attention_weights, check_mask
 
 
 def split_heads(x, n_heads):
@@ -106,7 +106,8 @@ class MultiHeadAttention(nn.Module):
     Vaswani et al. 2017, arXiv 1706.03762, section 3.2.2. Names and initial values are those of
     ``torch.nn.MultiheadAttention``; it differs in its masks (there ``True`` hides), in its first
     axis (there the length unless ``batch_first``), in a query with nothing to attend to (NaN there
-    on most of its ways), and in averaging the returned weights over the heads.
+    on most of its ways), and in the weights that it returns: averaged over the heads, and after
+    dropout. A NaN in a token reaches every query, hidden or not, as it does there.
 
     Examples
     --------
@@ -141,7 +142,7 @@ class MultiHeadAttention(nn.Module):
             self.v_proj_weight = parameter(e, self.vdim)
         self.in_proj_bias = parameter(3 * e) if bias else None
         self.out_proj = skip_init(nn.Linear, e, e, bias=bias, dtype=dtype,
-                                  device=device or torch.get_default_device())
+                                  device=torch.get_default_device() if device is None else device)
         self.bias_k, self.bias_v = (parameter(1, 1, e) if add_bias_kv else None for _ in range(2))
         self.reset_parameters()
 
@@ -188,7 +189,7 @@ class MultiHeadAttention(nn.Module):
         """
         key = query if key is None else key
         value = key if value is None else value
-        self._check(query, key, value)
+        self._check(query, key, value, mask, causal)
         q, k, v = (split_heads(x, self.num_heads) for x in self._project(query, key, value))
         if self.add_zero_attn:
             k, v = (pad(x, (0, 0, 0, 1)) for x in (k, v))
@@ -227,11 +228,18 @@ class MultiHeadAttention(nn.Module):
     def _append(x, row):
         return x if row is None else torch.cat([x, row[0].expand(*x.shape[:-2], 1, -1)], dim=-2)
 
-    def _check(self, query, key, value):
+    def _check(self, query, key, value, mask, causal):
         for name, x, width in (
             ("query", query, self.embed_dim), ("key", key, self.kdim), ("value", value, self.vdim)
         ):
             _check_tensor(x, name, 2)
+            if 0 in x.shape:
+                raise ValueError(f"{name} must not be empty; got shape {tuple(x.shape)}")
+            if x.dtype != self.out_proj.weight.dtype and not torch.is_autocast_enabled(x.device.type):
+                raise TypeError(
+                    f"{name} must have the layer's dtype, {self.out_proj.weight.dtype}; got {x.dtype}. "
+                    f"{name}.to(...) or layer.to(...) changes one of them."
+                )
             if x.shape[-1] != width:
                 raise ValueError(f"{name} must have {width} features; got shape {tuple(x.shape)}")
             if x.shape[:-2] != query.shape[:-2]:
@@ -244,6 +252,11 @@ class MultiHeadAttention(nn.Module):
                 f"value must have one row for each of the {key.shape[-2]} keys; "
                 f"got shape {tuple(value.shape)}"
             )
+        if not isinstance(causal, bool):
+            raise TypeError(f"causal must be True or False; got {causal!r}")
+        if mask is not None:
+            heads = (*query.shape[:-2], self.num_heads, query.shape[-2], key.shape[-2])
+            check_mask(namespace(query=query, mask=mask), mask, heads)
 
 
 def _check_tensor(x, name, least_axes):

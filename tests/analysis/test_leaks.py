@@ -154,3 +154,64 @@ def test_errors_of_gradients_are_sentences():
         gradient_influence(causal, torch.ones(6))
     with pytest.raises(ValueError, match="6 rows"):
         gradient_influence(lambda x: x[1:], torch.ones(6, 2))
+
+
+@pytest.mark.parametrize("dtype, peek", [(torch.float16, 1.0), (torch.bfloat16, 4.0), (torch.float32, 0.1)])
+def test_half_precision_hides_rounding_and_not_leaks(dtype, peek):
+    x = torch.tensor(X).to(dtype)
+    assert future_leaks(causal, x) == []
+    found = {(leak.output, leak.token) for leak in future_leaks(lambda x: causal(x) + peek * x[-1:], x)}
+    assert {(i, 5) for i in range(5)} <= found
+
+
+def test_an_output_that_is_not_finite_is_no_noise_and_hides_no_leak():
+    def first_row(value):
+        return lambda x: np.where(np.arange(len(x))[:, None] == 0, value, causal(x))
+
+    assert future_leaks(first_row(np.nan), X) == [] and future_leaks(first_row(np.inf), X) == []
+    leaks = future_leaks(lambda x: np.where(np.arange(len(x))[:, None] == 0, np.inf, x - x[-1:]), X)
+    assert {(leak.output, leak.token) for leak in leaks if leak.token} == {(i, 5) for i in range(1, 5)}
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("faint, found", [(1e2, False), (1e6, True)])
+def test_the_tolerance_is_ten_thousand_times_the_precision_of_the_outputs(scale, faint, found):
+    step = faint * np.finfo(float).eps
+    assert bool(future_leaks(lambda x: scale * (np.ones_like(x) + step * np.sign(x[-1:])), X)) == found
+
+
+@pytest.mark.parametrize("gate", [lambda last: last > 30, lambda last: last < -8, lambda last: last == 0])
+def test_gates_that_open_for_large_negative_or_no_tokens_are_found(gate):
+    assert future_leaks(lambda x: causal(x) + gate(x[-1:]), np.clip(X, -1, 1))
+
+
+@pytest.mark.parametrize("length", range(1, 6))
+def test_a_leak_of_one_length_is_found_wherever_it_is_cut(length):
+    leaks = future_leaks(lambda x: causal(x) + (len(x) == length), X)
+    assert {leak.output for leak in leaks} == set(range(length))
+
+
+def test_gradients_are_norms_and_need_no_mode():
+    x = torch.tensor([[3.0, 0.0], [0.0, 1.0]], dtype=torch.float64)
+    mix = torch.tensor([[3.0, 4.0], [0.0, 0.0]], dtype=torch.float64)
+    with torch.inference_mode():
+        assert gradient_influence(lambda x: x @ mix, x).diagonal().tolist() == [5.0, 5.0]
+
+
+def test_a_model_that_works_in_place_is_judged_by_what_it_says():
+    def doubles(x):
+        x *= 2
+        return x
+
+    before = X.copy()
+    assert future_leaks(doubles, X) == [] and np.array_equal(X, before)
+
+
+@pytest.mark.parametrize("model, error, says", [
+    (lambda x: (x, x), TypeError, "the model must give one array; got a tuple"),
+    (lambda x: x.tolist(), TypeError, "the model must give one array; got a list"),
+    (lambda x: x[:, :0], ValueError, "the model must give one output a token"),
+])
+def test_a_model_of_another_form_gets_a_sentence(model, error, says):
+    with pytest.raises(error, match=says):
+        future_leaks(model, X)

@@ -135,12 +135,15 @@ def test_cross_attention_agrees_with_torch(bias, kdim, vdim, extra):
     mask = ~hide & ~padded[:, None, None, :]
     inputs = [x.requires_grad_() for x in (query, key, value)]
     wanted, wanted_weights = theirs(*inputs, padded, attn_mask=hide, average_attn_weights=False)
-    wanted_gradients = torch.autograd.grad(wanted.square().sum(), inputs)
+    learned = [name for name, _ in ours.named_parameters()]
+    wanted_gradients = torch.autograd.grad(
+        wanted.square().sum(), [*inputs, *map(dict(theirs.named_parameters()).get, learned)]
+    )
     out, weights = ours(*inputs, mask, return_weights=True)
     same(weights, wanted_weights.detach())
     for way in (out, ours(*inputs, mask)):
         same(way, wanted.detach())
-        gradients = torch.autograd.grad(way.square().sum(), inputs)
+        gradients = torch.autograd.grad(way.square().sum(), [*inputs, *ours.parameters()])
         for got, gradient in zip(gradients, wanted_gradients, strict=True):
             same(got, gradient, atol=1e-9)
 
@@ -240,7 +243,8 @@ def test_dropout_acts_in_training_alone_and_keeps_the_mean():
     error = draws.std(0) / np.sqrt(len(draws))
     assert (draws.std(0) > 0).all()
     assert ((draws.mean(0) - quiet.detach()).abs() < 5 * error).all()
-    _, weights = layer(x, return_weights=True)
+    out, weights = layer(x, return_weights=True)
+    assert not torch.allclose(out, layer(x, return_weights=True)[0])
     same(weights.sum(-1), np.ones((1, 3, 5)))  # as they are before dropout
 
 
@@ -326,6 +330,32 @@ def test_errors_name_what_is_wrong():
     ):
         with pytest.raises(error, match=says):
             call()
+
+
+@pytest.mark.parametrize("settings", [{}, {"add_zero_attn": True}, {"add_bias_kv": True}])
+def test_masks_are_looked_at_before_keys_are_appended(settings):
+    layer, x = MultiHeadAttention(8, 2, **settings), torch.ones(2, 3, 8)
+    for call, error, says in (
+        (lambda: layer(x, mask=torch.ones(3, 3).long()), TypeError, "mask must be boolean"),
+        (lambda: layer(x, mask=torch.ones(3, 3).long(), causal=True), TypeError, "mask must be boolean"),
+        (lambda: layer(x, mask=torch.ones(3, 4) > 0), ValueError, r"broadcast to the scores, \(2, 2, 3, 3\)"),
+        (lambda: layer(x, mask=torch.ones(4, 3) > 0, causal=True), ValueError, "broadcast to the scores"),
+        (lambda: layer(x, mask=np.ones((3, 3), bool)), TypeError, "one library"),
+        (lambda: layer(x, mask=[[True]]), TypeError, "mask must be a NumPy array or a torch tensor"),
+        (lambda: layer(x, causal="no"), TypeError, "causal must be True or False"),
+        (lambda: layer(x, x[:, :0], causal=True), ValueError, "key must not be empty"),
+        (lambda: layer(x.double()), TypeError, "query must have the layer's dtype, torch.float32"),
+        (lambda: layer(x.long()), TypeError, "query must have the layer's dtype"),
+    ):
+        with pytest.raises(error, match=says):
+            call()
+
+
+def test_autocast_may_change_types():
+    layer = MultiHeadAttention(8, 2)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert layer(torch.ones(1, 3, 8)).isfinite().all()
+        assert layer(torch.ones(1, 3, 8, dtype=torch.bfloat16)).isfinite().all()
 
 
 def test_self_attention_projects_once(monkeypatch):
