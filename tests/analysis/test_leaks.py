@@ -156,12 +156,12 @@ def test_errors_of_gradients_are_sentences():
         gradient_influence(lambda x: x[1:], torch.ones(6, 2))
 
 
-@pytest.mark.parametrize("dtype, peek", [(torch.float16, 1.0), (torch.bfloat16, 4.0), (torch.float32, 0.1)])
+@pytest.mark.parametrize("dtype, peek", [(torch.float16, 1.0), (torch.bfloat16, 2.0), (torch.float32, 0.1)])
 def test_half_precision_hides_rounding_and_not_leaks(dtype, peek):
     x = torch.tensor(X).to(dtype)
     assert future_leaks(causal, x) == []
-    found = {(leak.output, leak.token) for leak in future_leaks(lambda x: causal(x) + peek * x[-1:], x)}
-    assert {(i, 5) for i in range(5)} <= found
+    leaks = future_leaks(lambda x: causal(x) + peek * x[-1:].tanh(), x)
+    assert {(i, 5) for i in range(5)} <= {(leak.output, leak.token) for leak in leaks}
 
 
 def test_an_output_that_is_not_finite_is_no_noise_and_hides_no_leak():
@@ -174,13 +174,13 @@ def test_an_output_that_is_not_finite_is_no_noise_and_hides_no_leak():
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
-@pytest.mark.parametrize("faint, found", [(1e2, False), (1e6, True)])
+@pytest.mark.parametrize("faint, found", [(1e2, False), (1e5, True)])
 def test_the_tolerance_is_ten_thousand_times_the_precision_of_the_outputs(scale, faint, found):
     step = faint * np.finfo(float).eps
     assert bool(future_leaks(lambda x: scale * (np.ones_like(x) + step * np.sign(x[-1:])), X)) == found
 
 
-@pytest.mark.parametrize("gate", [lambda last: abs(last) > 30, lambda last: last < -8, lambda last: last == 0])
+@pytest.mark.parametrize("gate", [lambda x: abs(x) > 30, lambda x: x < -8, lambda x: x == 0])
 def test_gates_that_open_for_large_negative_or_no_tokens_are_found(gate):
     assert future_leaks(lambda x: causal(x) + gate(x[-1:]), np.clip(X, -1, 1))
 
