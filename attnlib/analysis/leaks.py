@@ -74,9 +74,10 @@ def future_leaks(model, x, *, replacements=None, seed=0, tolerance=None):
     if tolerance is not None and not tolerance > 0:
         raise ValueError(f"tolerance must be positive; got {tolerance!r}")
     change = influence(model, x, replacements=replacements, seed=seed)
-    out = _outputs(model, x)
+    given = model(_copy(x))
+    out = _rows(given, len(x))
     size = np.abs(out[np.isfinite(out)]).max(initial=0) or 1.0
-    limit = (_rounding(model(_copy(x))) if tolerance is None else tolerance) * size
+    limit = (_rounding(given) if tolerance is None else tolerance) * size
     found = [Leak(int(i), int(j), float(change[i, j])) for i, j in np.argwhere(np.triu(change, 1) > limit)]
     cut = np.zeros(len(x))
     for n in range(1, len(x)):
@@ -136,7 +137,7 @@ def influence(model, x, *, replacements=None, seed=0):
     changes = np.zeros((len(x), len(x)))
     for j in range(len(x)):
         for n in range(tokens.shape[0]):
-            changed = xp.asarray(x, copy=True)
+            changed = _copy(x)
             changed[j, ...] = tokens[n, ...]
             changes[:, j] = np.maximum(changes[:, j], _row_changes(_outputs(model, changed), out))
     return changes
@@ -210,17 +211,21 @@ def _copy(x):
 
 
 def _outputs(model, x):
-    """The model's outputs as float64, one row a token."""
-    out = model(_copy(x))
+    """What the model gives for ``x``, as `_rows`."""
+    return _rows(model(_copy(x)), len(x))
+
+
+def _rows(out, length):
+    """A model's outputs as float64, one row a token."""
     if isinstance(out, (tuple, list)):
         raise TypeError(
             f"the model must give one array; got a {type(out).__name__}. "
             "Where it gives weights too, pass lambda x: model(x)[0]."
         )
     out = out.detach().cpu().double().numpy() if hasattr(out, "detach") else np.asarray(out, dtype=float)
-    if out.ndim < 1 or len(out) != len(x) or not out.size:
-        raise ValueError(f"the model must give one output a token, {len(x)} rows; got shape {out.shape}")
-    return out.reshape(len(x), -1)
+    if out.ndim < 1 or len(out) != length or not out.size:
+        raise ValueError(f"the model must give one output a token, {length} rows; got shape {out.shape}")
+    return out.reshape(length, -1)
 
 
 def _rounding(out):
