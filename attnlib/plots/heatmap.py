@@ -61,7 +61,8 @@ def attention_heatmap(weights, queries, keys, *, title=None):
     <Figure size 1000x233 with 1 Axes>
     """
     queries, keys = to_words(queries, "queries"), to_words(keys, "keys")
-    panels = _panels(weights, (len(queries), len(keys)))
+    shape = len(queries), len(keys)
+    panels = _panels(weights, "weights", "map", lambda panel, name: to_weights(panel, shape, name))
     beside = _pixels(queries) + 60 + 30 * (len(panels) - 1)   # words, "query", between panels
     around = 50 + 40 * (title is not None) + 30 * isinstance(weights, dict)   # "key", titles
     cell, upright = _cells(len(panels), len(queries), keys, beside, around)
@@ -73,22 +74,11 @@ def attention_heatmap(weights, queries, keys, *, title=None):
     height = around + (_pixels(keys) if upright else _LINE) + cell[1] * len(queries)
 
     fig = Figure(figsize=(WIDTH, round(height) / DPI), layout="compressed")
-    axes = fig.subplots(1, len(panels), squeeze=False)[0]
-    for ax, (name, panel) in zip(axes, panels.items(), strict=True):
-        image = ax.imshow(
-            panel, cmap=WEIGHT_MAP, vmin=0, vmax=1, interpolation="nearest",
-            aspect=cell[1] / cell[0],
-        )
-        ax.set_title(name)
-        ax.set_xlabel("key")
-        ax.tick_params(length=0)
-        _write_words(ax.set_xticks, keys, _LINE if upright else 0, cell[0])
-        _write_words(ax.set_yticks, queries if ax is axes[0] else [], _LINE, cell[1])
-        ax.tick_params(axis="x", rotation=90 if upright else 0)
-        _separate_cells(ax, panel.shape)
-    axes[0].set_ylabel("query")
+    axes = _draw_panels(
+        fig, panels, WEIGHT_MAP, cell, queries, keys, _LINE if upright else 0, 90 if upright else 0
+    )
     if not numbers:
-        fig.colorbar(image, ax=list(axes), label="weight", ticks=[0, 0.5, 1])
+        fig.colorbar(axes[-1].images[0], ax=list(axes), label="weight", ticks=[0, 0.5, 1])
     if title is not None:
         fig.suptitle(title)
     finish(fig)
@@ -98,16 +88,29 @@ def attention_heatmap(weights, queries, keys, *, title=None):
     return fig
 
 
-def _panels(weights, shape):
-    """Checked weights by panel title; a single map has no title of its own."""
-    if not isinstance(weights, dict):
-        return {"": to_weights(weights, shape, "weights")}
-    if not weights:
-        raise ValueError("weights is an empty dict; it must hold at least one map.")
-    return {
-        str(name): to_weights(panel, shape, f"weights[{name!r}]")
-        for name, panel in weights.items()
-    }
+def _draw_panels(fig, panels, colours, cell, queries, keys, needed, rotation):
+    """The axes of maps side by side, with words on both; ``needed`` is what a word across takes."""
+    axes = fig.subplots(1, len(panels), squeeze=False)[0]
+    for ax, (name, panel) in zip(axes, panels.items(), strict=True):
+        ax.imshow(panel, cmap=colours, vmin=0, vmax=1, interpolation="nearest", aspect=cell[1] / cell[0])
+        ax.set_title(name)
+        ax.set_xlabel("key")
+        ax.tick_params(length=0)
+        _write_words(ax.set_xticks, keys, needed, cell[0])
+        _write_words(ax.set_yticks, queries if ax is axes[0] else [], _LINE, cell[1])
+        ax.tick_params(axis="x", rotation=rotation)
+        _separate_cells(ax, panel.shape)
+    axes[0].set_ylabel("query")
+    return axes
+
+
+def _panels(given, name, what, check):
+    """Checked arrays by panel title; a single one has no title of its own."""
+    if not isinstance(given, dict):
+        return {"": check(given, name)}
+    if not given:
+        raise ValueError(f"{name} is an empty dict; it must hold at least one {what}.")
+    return {str(title): check(panel, f"{name}[{title!r}]") for title, panel in given.items()}
 
 
 def _cells(panels, rows, keys, beside, around):

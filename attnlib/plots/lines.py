@@ -64,11 +64,7 @@ def curves(x, measured, *, theory=None, title, xlabel, ylabel, logx=False, logy=
     ...        title="Does it grow as the square?", xlabel="x", ylabel="y")
     <Figure size 1000x500 with 1 Axes>
     """
-    x = to_array(x, "x")
-    if x.ndim != 1 or not x.size:
-        raise ValueError(f"x has shape {x.shape}, but must be (n,) with at least one entry.")
-    if logx and x.min() <= 0:
-        raise ValueError(f"x reaches down to {x.min():.3g}, but a logarithmic axis starts above 0.")
+    x = _to_x(x, logx)
     measured = to_dict(measured, "measured", "numbers")
     theory = to_dict(theory, "theory", "function of x")
     if not measured and not theory:
@@ -90,14 +86,29 @@ def curves(x, measured, *, theory=None, title, xlabel, ylabel, logx=False, logy=
         raise ValueError(f"y reaches down to {ax.dataLim.y0:.3g}, but a logarithmic axis starts above 0.")
     ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
     ax.grid(axis="y")
-    if logx and x.size <= MOST_TICKS:
-        ax.set_xticks(x, [f"{value:g}" for value in x])
-        ax.minorticks_off()
+    if logx:
+        _name_each_x(ax, x)
     if len(ends) <= MOST_DIRECT_LABELS:
         _label_ends(ax, ends)
     else:
         ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return finish(fig)
+
+
+def _to_x(x, logx):
+    x = to_array(x, "x")
+    if x.ndim != 1 or not x.size:
+        raise ValueError(f"x has shape {x.shape}, but must be (n,) with at least one entry.")
+    if logx and x.min() <= 0:
+        raise ValueError(f"x reaches down to {x.min():.3g}, but a logarithmic axis starts above 0.")
+    return x
+
+
+def _name_each_x(ax, x):
+    """On a logarithmic axis with few of them, each x instead of powers of ten."""
+    if x.size <= MOST_TICKS:
+        ax.set_xticks(x, [f"{value:g}" for value in x])
+        ax.minorticks_off()
 
 
 def _at_most(series, most, name):

@@ -7,7 +7,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from attnlib.plots._inputs import to_words
-from attnlib.plots.heatmap import _LINE, _cells, _pixels, _separate_cells, _write_words
+from attnlib.plots.heatmap import _LINE, _cells, _draw_panels, _panels, _pixels
 from attnlib.plots.style import DPI, PALETTE, WIDTH, finish, use_style
 
 __all__ = ["mask_maps"]
@@ -45,7 +45,8 @@ def mask_maps(masks, queries, keys, *, title=None):
     <Figure size 1000x263 with 1 Axes>
     """
     queries, keys = to_words(queries, "queries"), to_words(keys, "keys")
-    panels = _checked(masks, (len(queries), len(keys)))
+    shape = len(queries), len(keys)
+    panels = _panels(masks, "masks", "mask", lambda mask, name: _to_mask(mask, shape, name))
     beside = _pixels(queries) + 60 + 30 * (len(panels) - 1)    # words, "query", between panels
     around = 80 + 40 * (title is not None) + 30 * isinstance(masks, dict)
     chinese = all(east_asian_width(letter) in "WF" for key in keys for letter in key)
@@ -57,30 +58,12 @@ def mask_maps(masks, queries, keys, *, title=None):
     height = around + below + cell[1] * len(queries)
 
     fig = Figure(figsize=(WIDTH, round(height) / DPI), layout="compressed")
-    axes = fig.subplots(1, len(panels), squeeze=False)[0]
-    for ax, (name, panel) in zip(axes, panels.items(), strict=True):
-        ax.imshow(panel, cmap=_MAY, vmin=0, vmax=1, interpolation="nearest", aspect=cell[1] / cell[0])
-        ax.set_title(name)
-        ax.set_xlabel("key")
-        ax.tick_params(length=0)
-        _write_words(ax.set_xticks, words, _LINE if upright else 0, cell[0])
-        _write_words(ax.set_yticks, queries if ax is axes[0] else [], _LINE, cell[1])
-        ax.tick_params(axis="x", rotation=90 if upright and not stacked else 0)
-        _separate_cells(ax, panel.shape)
-    axes[0].set_ylabel("query")
+    _draw_panels(fig, panels, _MAY, cell, queries, words, _LINE if upright else 0,
+                 90 if upright and not stacked else 0)
     fig.supxlabel(_LEGEND, fontsize="medium")
     if title is not None:
         fig.suptitle(title)
     return finish(fig)
-
-
-def _checked(masks, shape):
-    """Boolean masks by panel title; a single mask has no title of its own."""
-    if not isinstance(masks, dict):
-        return {"": _to_mask(masks, shape, "masks")}
-    if not masks:
-        raise ValueError("masks is an empty dict; it must hold at least one mask.")
-    return {str(name): _to_mask(mask, shape, f"masks[{name!r}]") for name, mask in masks.items()}
 
 
 def _to_mask(mask, shape, name):

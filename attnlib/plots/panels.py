@@ -2,8 +2,8 @@
 
 from matplotlib.figure import Figure
 
-from attnlib.plots._inputs import to_array, to_dict
-from attnlib.plots.lines import MOST_TICKS, _at_most, _draw_measured, _draw_theory
+from attnlib.plots._inputs import to_dict
+from attnlib.plots.lines import _at_most, _draw_measured, _draw_theory, _name_each_x, _to_x
 from attnlib.plots.style import DASHES, DPI, MARKERS, PALETTE, WIDTH, finish, text_width, use_style
 
 __all__ = ["panels"]
@@ -56,11 +56,7 @@ def panels(x, measured, *, theory=None, title, xlabel, logx=False, logy=()):
     ...        theory={"area": {"derived": np.square}}, title="How does a square grow?", xlabel="side")
     <Figure size 1000x410 with 2 Axes>
     """
-    x = to_array(x, "x")
-    if x.ndim != 1 or not x.size:
-        raise ValueError(f"x has shape {x.shape}, but must be (n,) with at least one entry.")
-    if logx and x.min() <= 0:
-        raise ValueError(f"x reaches down to {x.min():.3g}, but a logarithmic axis starts above 0.")
+    x = _to_x(x, logx)
     measured = _of_dicts(measured, "measured", "numbers")
     theory = _of_dicts(theory, "theory", "function of x")
     if not 1 <= len(measured) <= MOST_PANELS:
@@ -87,9 +83,8 @@ def panels(x, measured, *, theory=None, title, xlabel, logx=False, logy=()):
             _draw_theory(ax, x, function, label, dashes[label], logx)
         ax.set_title(panel)
         ax.grid(axis="y")
-        if logx and x.size <= MOST_TICKS:
-            ax.set_xticks(x, [f"{value:g}" for value in x])
-            ax.minorticks_off()
+        if logx:
+            _name_each_x(ax, x)
     for ax in axes[len(measured):]:
         ax.remove()
     _legend(fig, [*looks, *dashes])
