@@ -4,6 +4,7 @@ import importlib.util
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import hypothesis
@@ -20,6 +21,8 @@ from course import BROWSERS, browser_command  # noqa: E402
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
+# A learner's own record of exercises is neither read nor changed.
+os.environ["ATTNLIB_DATA"] = tempfile.mkdtemp(prefix="attnlib-tests-")
 
 # A busy machine is no fault of the function under test.
 hypothesis.settings.register_profile("course", deadline=None)

@@ -1,6 +1,7 @@
 """Reading a learner's answer: numbers out of whatever was typed, and short words for it."""
 
 import dis
+import types
 
 import numpy as np
 
@@ -54,15 +55,34 @@ def letter(answer, letters):
 
 def uses_the_package(function):
     """Whether the function imports attnlib or looks up a name that is one of its functions or modules."""
-    if not hasattr(function, "__code__"):
-        return False
-    loads = [(load.opname, load.argval) for load in dis.get_instructions(function)]
-    if any(op == "IMPORT_NAME" and _of_the_package(name) for op, name in loads):
+    if any(_of_the_package(name) for name in _named(function, "IMPORT_NAME")):
         return True
-    names = {name for op, name in loads if op in ("LOAD_GLOBAL", "LOAD_NAME")}
-    found = [function.__globals__.get(name) for name in names]
-    found += [cell.cell_contents for cell in function.__closure__ or ()]
+    names = _named(function, "LOAD_GLOBAL", "LOAD_NAME")
+    found = [getattr(function, "__globals__", {}).get(name) for name in names]
+    found += [cell.cell_contents for cell in getattr(function, "__closure__", None) or () if _filled(cell)]
     return any(_of_the_package(getattr(x, "__module__", None) or getattr(x, "__name__", "")) for x in found)
+
+
+def imports_torch(function):
+    """Whether the function's own code imports torch, which the first time takes seconds."""
+    return any(name.split(".")[0] == "torch" for name in _named(function, "IMPORT_NAME"))
+
+
+def _named(function, *operations):
+    """What these operations of a function's code, and of the functions inside it, name."""
+    names, waiting = set(), [code] if (code := getattr(function, "__code__", None)) else []
+    while waiting:
+        code = waiting.pop()
+        names.update(step.argval for step in dis.get_instructions(code) if step.opname in operations)
+        waiting += [part for part in code.co_consts if isinstance(part, types.CodeType)]
+    return names
+
+
+def _filled(cell):
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
 
 
 def _of_the_package(module):

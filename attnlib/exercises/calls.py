@@ -3,6 +3,7 @@
 import contextlib
 import io
 import random
+import re
 import signal
 import sys
 import threading
@@ -12,7 +13,10 @@ from typing import Any
 
 import numpy as np
 
-SECONDS = 5.0
+from attnlib.exercises.answers import imports_torch
+
+SECONDS = 4.0          # by the clock, for a call that waits
+CPU_SECONDS = 1.2      # of work; a busy machine does not shorten it
 
 
 class _TimeIsUp(BaseException):
@@ -29,45 +33,63 @@ class Outcome:
         What was returned; None where nothing was.
     error : str or None
         What went wrong, as the end of a sentence that begins "your function".
+    raised : tuple of str or None
+        The exception's type and its words without their numbers, to be compared with another's.
     changed : int or None
         The index of the first positional argument that the call changed.
     unanswered : bool
         The call raised NotImplementedError.
+    late : bool
+        The call was ended because it took too long.
     """
 
     value: Any = None
     error: str | None = None
+    raised: tuple | None = None
     changed: int | None = None
     unanswered: bool = False
+    late: bool = False
 
 
-def call(function, args, kwargs=None, *, seconds=SECONDS):
+def call(function, args, kwargs=None, *, seconds=SECONDS, cpu_seconds=CPU_SECONDS):
     """Call ``function`` with copies of the arrays in ``args``.
 
-    What it prints and warns of is dropped, the global random states are put back, and an error becomes
-    words. Only a KeyboardInterrupt passes through.
+    What it prints and warns of is dropped. It finds the random generators in one fixed state and torch
+    with its own default type; afterwards all is as it was. An error becomes words. Only a
+    KeyboardInterrupt passes through.
 
     Returns
     -------
     Outcome
     """
     copies = [copy_of(arg) for arg in args]
-    with _unchanged_random_state(), contextlib.redirect_stdout(io.StringIO()):
+    if "torch" not in sys.modules and imports_torch(function):
+        with contextlib.suppress(ImportError):
+            import torch  # noqa: F401  its first import takes longer than a call may
+    with _fixed_surroundings():
         try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"), _time_limit(seconds):
-                warnings.simplefilter("ignore")
+            with _time_limit(seconds, cpu_seconds):
                 value = function(*copies, **{name: copy_of(x) for name, x in (kwargs or {}).items()})
         except NotImplementedError:
             return Outcome(error="raised NotImplementedError", unanswered=True)
         except _TimeIsUp:
-            return Outcome(error=f"did not end within {seconds:g} seconds")
+            return Outcome(error="did not end within the time that a call may take", late=True)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            return Outcome(error=f"raised {type(error).__name__}: {_told(error)}")
+            return failure(error)
     changed = (i for i, (a, b) in enumerate(zip(copies, args, strict=True)) if not _equal(a, b))
-    return Outcome(value, None if value is not None else "returned None. Does it end with a return?",
-                   next(changed, None))
+    return Outcome(
+        value,
+        None if value is not None else "returned None. Does it end with a return?",
+        changed=next(changed, None),
+    )
+
+
+def failure(error):
+    """The outcome of a call that raised ``error``."""
+    name, told = type(error).__name__, _told(error)
+    return Outcome(error=f"raised {name}: {told}", raised=(name, re.sub(r"\d+", "#", told)))
 
 
 def copy_of(argument):
@@ -100,21 +122,38 @@ def _told(error):
 
 
 @contextlib.contextmanager
-def _unchanged_random_state():
+def _fixed_surroundings():
+    """One state of everything global that a function may read, and the caller's own put back after it.
+
+    The verdict on a function that draws random numbers or makes tensors of the default type is then the
+    same each time, whatever the learner's session has seeded or set.
+    """
     torch = sys.modules.get("torch")
-    before = random.getstate(), np.random.get_state(), torch and torch.random.get_rng_state()
-    try:
-        yield
-    finally:
-        random.setstate(before[0])
-        np.random.set_state(before[1])
+    states = random.getstate(), np.random.get_state()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        stack.enter_context(np.errstate(all="ignore"))
+        random.seed(0)
+        np.random.seed(0)
         if torch:
-            torch.random.set_rng_state(before[2])
+            stack.callback(torch.set_default_dtype, torch.get_default_dtype())
+            stack.callback(torch.random.set_rng_state, torch.random.get_rng_state())
+            stack.enter_context(torch.enable_grad())
+            torch.set_default_dtype(torch.float32)
+            torch.random.default_generator.manual_seed(0)
+        try:
+            yield
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])
 
 
 @contextlib.contextmanager
-def _time_limit(seconds):
-    """Where there is an alarm and this is the main thread; elsewhere without a limit."""
+def _time_limit(seconds, cpu_seconds):
+    """Where there are alarms and this is the main thread; elsewhere without a limit."""
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -122,10 +161,17 @@ def _time_limit(seconds):
     def stop(*_):
         raise _TimeIsUp
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    timers = (
+        (signal.SIGALRM, signal.ITIMER_REAL, seconds),
+        (signal.SIGPROF, signal.ITIMER_PROF, cpu_seconds),
+    )
+    before = [(name, signal.signal(name, stop)) for name, _, _ in timers]
+    for _, timer, limit in timers:
+        signal.setitimer(timer, limit)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        for _, timer, _ in timers:
+            signal.setitimer(timer, 0)
+        for name, handler in before:
+            signal.signal(name, handler)

@@ -6,6 +6,7 @@ keyword whose default is right; a `Mistake` sets one or more of them otherwise. 
 of mistakes, whose outputs a submission reproduces on every case is the one that it makes.
 """
 
+import inspect
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,8 +15,14 @@ from itertools import combinations
 import numpy as np
 
 from attnlib.exercises.answers import short, uses_the_package
-from attnlib.exercises.calls import call, copy_of, is_tensor
+from attnlib.exercises.calls import Outcome, call, copy_of, failure, is_tensor
+from attnlib.exercises.compare import complaint, shapes
 from attnlib.exercises.verdict import right, unanswered, wrong
+
+STATE = (
+    "Something of one call is left for the next: a global, a default argument that is changed, a stored "
+    "result. Keep all that it needs inside."
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ class Mistake:
     Attributes
     ----------
     name : str
-        Its id, reported as the verdict's ``misconception``.
+        Its id, reported as the verdict's ``misconception``. Several ways may share one.
     hint : str
         What was computed, why that is wrong, and what to look at, without the code.
     choices : dict
@@ -79,6 +86,14 @@ class FunctionExercise:
     properties : tuple of callable
         ``property(case, value, expected)`` gives a sentence when ``value`` lacks it, else None. The
         first sentence is said when no mistake fits.
+    styles : tuple of dict
+        Choices that are no mistake by themselves (a large negative number or minus infinity under a
+        mask, say), but with which a mistake comes out differently on some case.
+    drive : callable or None
+        ``drive(function, *args, **kwargs)`` gives the result where one case calls the learner's function
+        several times.
+    same_dtype : bool
+        The result must have the type of the first argument; float16 may also come back as float32.
     package : bool
         Whether the function may call attnlib.
     rtol, atol : float
@@ -90,6 +105,9 @@ class FunctionExercise:
     mistakes: tuple
     praise: str
     properties: tuple = ()
+    styles: tuple = ({},)
+    drive: Callable | None = None
+    same_dtype: bool = False
     package: bool = False
     rtol: float = 1e-4
     atol: float = 1e-6
@@ -100,77 +118,175 @@ class FunctionExercise:
         if not self.package and uses_the_package(function):
             return wrong("Your function calls the package. Write the steps yourself.", "package")
         cases = self.cases()
-        outcomes = [self._run(function, cases[0])]
-        if outcomes[0].unanswered:
-            return unanswered("Replace the line that raises NotImplementedError and run the cell again.")
-        outcomes += [self._run(function, case) for case in cases[1:]]
-        expected = [self._run(self.compute, case).value for case in cases]
-        for case, outcome, ours in zip(cases, outcomes, expected, strict=True):
+        misfit = self.drive is None and _misfit(function, self.compute, cases[0])
+        if misfit:
+            return wrong(misfit, "signature", cases[0].args)
+        outcomes = []
+        for case in cases:
+            outcomes.append(self._run(function, case))
+            if outcomes[-1].unanswered:
+                return unanswered("Replace the line that raises NotImplementedError and run the cell again.")
+            if outcomes[-1].late:
+                return wrong(
+                    f"On {case.name} your function {outcomes[-1].error}. Does a loop of it never end?",
+                    "too_slow", case.args)
+        expected = [self._run(self.compute, case, guarded=False).value for case in cases]
+        for case, outcome in zip(cases, outcomes, strict=True):
             if outcome.changed is not None:
                 return wrong(
                     f"On {case.name} your function changed its argument number {outcome.changed + 1}. "
                     "Work on a copy.", "changes_input", case.args)
-            if outcome.error or not self._same(outcome.value, ours):
-                return self._diagnose(cases, outcomes, case, outcome, ours)
-        again = self._run(function, cases[0])
-        if again.error or not self._same(again.value, expected[0]):
-            return wrong(
-                f"On {cases[0].name} your function was right the first time and not the second: something "
-                "of one call is left for the next. Keep all it needs inside.", "state", cases[0].args)
-        return right(self.praise)
+        problems = [self._problem(*told) for told in zip(cases, outcomes, expected, strict=True)]
+        first = next((i for i, problem in enumerate(problems) if problem), None)
+        if first is not None:
+            return self._diagnose(function, cases, outcomes, expected, problems, first)
+        return self._state(function, cases, outcomes, expected) or right(self.praise)
 
-    def _run(self, function, case, **choices):
+    def _run(self, function, case, *, guarded=True, **choices):
+        """The outcome of one case; our own functions need no guards."""
+        if guarded and self.drive:
+            function = _driven(self.drive, function)
         if case.gradient_of:
             function = _with_gradients(function, case)
-        return call(function, case.args, case.kwargs | choices)
+        if guarded:
+            return call(function, case.args, case.kwargs)
+        try:
+            return Outcome(function(*map(copy_of, case.args), **case.kwargs | choices))
+        except Exception as error:
+            return failure(error)
 
-    def _same(self, value, ours):
-        return _complaint(value, ours, self.rtol, self.atol) is None
-
-    def _diagnose(self, cases, outcomes, case, outcome, ours):
-        # The case that failed comes first: most mistakes give something else there, and are done with.
-        told_apart = sorted(zip(cases, outcomes, strict=True), key=lambda pair: pair[0] is not case)
-        found = self._recognise(told_apart)
-        if found:
-            hints = found[0].hint
-            if len(found) > 1 or found[0].convention:
-                sentences = " ".join(mistake.hint[0].upper() + mistake.hint[1:] for mistake in found)
-                first = "Two things at once." if len(found) > 1 else "Right under another convention."
-                hints = f"{first} {sentences}"
-            return wrong(f"On {case.name}: {hints}", " and ".join(m.name for m in found), case.args)
+    def _problem(self, case, outcome, ours):
+        """What is wrong with an outcome, as the end of a sentence that begins "On (the case)", or None."""
         if outcome.error:
-            told = f"On {case.name} your function {outcome.error}. {case.hint}"
-            return wrong(told.replace("?.", "?").rstrip(), None, case.args)
-        problem = _complaint(outcome.value, ours, self.rtol, self.atol)
-        if _shapes(outcome.value) == _shapes(ours):
-            for has in self.properties:
-                lacking = has(case, outcome.value, ours)
-                if lacking:
-                    problem = f"{lacking} {problem[0].upper()}{problem[1:]}"
-                    break
-        return wrong(f"On {case.name}: {problem} {case.hint}".rstrip(), None, case.args)
+            return f"your function {outcome.error}."
+        problem = complaint(outcome.value, ours, self.rtol, self.atol)
+        if problem or not self.same_dtype:
+            return problem
+        part = outcome.value[0] if isinstance(outcome.value, (tuple, list)) else outcome.value
+        given, got = str(case.args[0].dtype), str(part.dtype)
+        if got == given or ("float16" in given and "float32" in got):
+            return None
+        return f"the result must have the dtype of its first argument, {given}; yours has {got}."
 
-    def _recognise(self, told_apart):
-        """The mistake, or the pair, that gives the submission's outcome on every case."""
+    def _state(self, function, cases, outcomes, expected):
+        """A verdict where a second round, in reverse, differs or changes what the first one returned."""
+        for case, ours in reversed([*zip(cases, expected, strict=True)]):
+            problem = self._problem(case, self._run(function, case), ours)
+            if problem:
+                return wrong(
+                    f"On {case.name} your function was right the first time and not the second: {problem} "
+                    f"{STATE}", "state", case.args)
+        for case, outcome, ours in zip(cases, outcomes, expected, strict=True):
+            if self._problem(case, outcome, ours):
+                return wrong(
+                    f"On {case.name} your function's result was right, and a later call changed it. {STATE}",
+                    "state", case.args)
+        return None
+
+    def _diagnose(self, function, cases, outcomes, expected, problems, first):
+        case, outcome, ours, problem = cases[first], outcomes[first], expected[first], problems[first]
+        told = f"On {case.name}, {problem.replace('?.', '?')}"
+        found, everywhere = self._recognise(cases, outcomes, problems, first)
+        if found:
+            hints = " ".join(_capital(mistake.hint) for mistake in found)
+            if len(found) > 1:
+                hints = f"Two things at once. {hints}"
+            elif found[0].convention:
+                hints = f"Right under another convention. {hints}"
+            if not everywhere:
+                hints += " (On other inputs yours differs from this mistake too: there may be a second one.)"
+            return wrong(f"{told} {hints}", " and ".join(m.name for m in found), case.args)
+        if self._wavers(function, cases, outcomes, first):
+            return wrong(f"{told} With the same input again it gave something else. {STATE}", "state",
+                         case.args)
+        if not outcome.error and shapes(outcome.value) == shapes(ours):
+            lacking = next(filter(None, (has(case, outcome.value, ours) for has in self.properties)), None)
+            if lacking:
+                told = f"On {case.name}: {lacking} {_capital(problem)}"
+        return wrong(f"{told} {case.hint}".rstrip(), None, case.args)
+
+    def _wavers(self, function, cases, outcomes, first):
+        """Whether a case that was right alone, or wrong, comes out differently a second time."""
+        for index in {first, 0}:
+            before, again = outcomes[index], self._run(function, cases[index])
+            if bool(before.error) != bool(again.error):
+                return True
+            if not before.error and not self._same_again(before.value, again.value):
+                return True
+        return False
+
+    def _same_again(self, before, again):
+        try:
+            return shapes(before) == shapes(again) and complaint(again, before) is None
+        except Exception:
+            return True   # of a kind that cannot be compared
+
+    # ------------------------------------------------------------- diagnosis by simulation
+
+    def _recognise(self, cases, outcomes, problems, first):
+        """The mistake or pair that gives the submission's outcomes, and whether on every case.
+
+        The case that failed comes first: most mistakes give something else there, and are done with. Where
+        none fits everywhere, the one that fits there and on at least half of the failing cases is next best.
+        """
+        failing = [i for i, problem in enumerate(problems) if problem]
+        order = [first, *(i for i in failing if i != first), *(i for i, p in enumerate(problems) if not p)]
+        # Where every failure is an exception, the same type of exception is too little to go by.
+        strict = all(outcomes[i].error for i in failing)
+
+        def fits(choices, indices):
+            return all(self._imitates(choices, cases[i], outcomes[i], strict) for i in indices)
+
+        nearest, most = None, len(failing) / 2
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            for found in [*combinations(self.mistakes, 1), *combinations(self.mistakes, 2)]:
-                choices = {name: value for mistake in found for name, value in mistake.choices.items()}
-                apart = len(choices) == sum(len(mistake.choices) for mistake in found)
-                if apart and all(self._imitates(choices, *told) for told in told_apart):
-                    return found
-        return ()
+            for mistake in self.mistakes:
+                for style in self.styles:
+                    choices = style | mistake.choices
+                    if not fits(choices, [first]):
+                        continue
+                    if fits(choices, order[1:]):
+                        return (mistake,), True
+                    count = sum(fits(choices, [i]) for i in failing)
+                    if count > most:
+                        nearest, most = (mistake,), count
+            for pair in combinations(self.mistakes, 2):
+                joined = pair[0].choices | pair[1].choices
+                if len(joined) < len(pair[0].choices) + len(pair[1].choices):
+                    continue
+                if any(fits(style | joined, order) for style in self.styles):
+                    return pair, True
+        return nearest or (), False
 
-    def _imitates(self, choices, case, outcome):
+    def _imitates(self, choices, case, outcome, strict):
         """Whether `compute` with these choices does the same; called often, so without `call`'s guards."""
-        function = _with_gradients(self.compute, case) if case.gradient_of else self.compute
-        try:
-            value = function(*map(copy_of, case.args), **case.kwargs | choices)
-        except Exception:
-            return bool(outcome.error)
-        if outcome.error or _shapes(outcome.value) != _shapes(value):
+        made = self._run(self.compute, case, guarded=False, **choices)
+        if made.error or outcome.error:
+            return bool(made.raised and outcome.raised) and (
+                made.raised == outcome.raised if strict else made.raised[0] == outcome.raised[0]
+            )
+        if shapes(outcome.value) != shapes(made.value):
             return False
-        return self._same(outcome.value, value)
+        return complaint(outcome.value, made.value, self.rtol, self.atol) is None
+
+
+def _misfit(function, compute, case):
+    """What to say where the function cannot be called with a case's arguments, else None."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+    try:
+        signature.bind(*case.args, **case.kwargs)
+    except TypeError as error:
+        asked = inspect.signature(compute).parameters.values()
+        asked = ", ".join(str(p) for p in asked if p.kind is p.POSITIONAL_OR_KEYWORD)
+        return f"Your function must take the arguments ({asked}), and it takes {signature}: {error}."
+    return None
+
+
+def _driven(drive, function):
+    return lambda *args, **kwargs: drive(function, *args, **kwargs)
 
 
 def _with_gradients(function, case):
@@ -194,65 +310,5 @@ def _with_gradients(function, case):
     return run
 
 
-def _complaint(value, ours, rtol, atol):
-    """None where ``value`` is right, else what is wrong with it, from its type to its entries."""
-    if isinstance(ours, tuple):
-        if not isinstance(value, (tuple, list)) or len(value) != len(ours):
-            return f"the function must return {len(ours)} results, joined by commas; yours is {_kind(value)}."
-        for index, (a, b) in enumerate(zip(value, ours, strict=True)):
-            problem = _complaint(a, b, rtol, atol)
-            if problem:
-                return f"result {index + 1} of {len(ours)}: {problem}"
-        return None
-    value = np.asarray(value) if isinstance(value, (bool, int, float)) and not is_tensor(ours) else value
-    array = is_tensor(value) if is_tensor(ours) else isinstance(value, np.ndarray | np.generic)
-    if not array:
-        return f"the result must be {_kind(ours)}; yours is {_kind(value)}."
-    if value.is_complex() if is_tensor(value) else value.dtype.kind not in "biuf":
-        return f"the result must hold real numbers; yours has dtype {value.dtype}."
-    if value.shape != ours.shape:  # before any number is copied: there may be many
-        return f"the result must have shape {tuple(ours.shape)}; yours has {tuple(value.shape)}."
-    got, wanted = _floats(value), _floats(ours)
-    if got is None:
-        return f"the result must hold real numbers; yours has dtype {value.dtype}."
-    boolean = "bool" in str(ours.dtype)
-    if boolean != ("bool" in str(value.dtype)):
-        return f"the result must be {'boolean' if boolean else 'of numbers'}; yours has dtype {value.dtype}."
-    if "float16" in f"{value.dtype} {ours.dtype}":
-        rtol, atol = max(rtol, 1e-2), max(atol, 2e-3)
-    wrong_at = ~np.isclose(got, wanted, rtol=rtol, atol=atol, equal_nan=True)
-    if not wrong_at.any():
-        return None
-    at = tuple(int(i) for i in np.argwhere(wrong_at)[0])
-    place = f"index {', '.join(map(str, at))} of the result" if at else "the result"
-    shown = (lambda x: str(bool(x))) if boolean else (lambda x: f"{x:.6g}")
-    return f"{place} should be {shown(wanted[at])}; yours is {shown(got[at])}."
-
-
-def _floats(x):
-    try:
-        if is_tensor(x):
-            x = x.detach().to("cpu")
-            x = (x.double() if x.is_floating_point() else x).numpy()
-        array = np.asarray(x)
-        return array.astype(float) if array.dtype.kind in "biuf" else None
-    except (TypeError, ValueError, RuntimeError, OverflowError):
-        return None
-
-
-def _kind(x):
-    if is_tensor(x):
-        return "a torch tensor"
-    if isinstance(x, np.ndarray):
-        return "a NumPy array"
-    if isinstance(x, (tuple, list)):
-        return f"a {type(x).__name__} of {len(x)}"
-    if isinstance(x, np.number):
-        return "a number"
-    return f"of type {type(x).__name__}"
-
-
-def _shapes(x):
-    if isinstance(x, (tuple, list)):
-        return [_shapes(part) for part in x]
-    return tuple(getattr(x, "shape", ()))
+def _capital(sentence):
+    return sentence[:1].upper() + sentence[1:]

@@ -4,6 +4,7 @@ import numpy as np
 
 from attnlib.core.softmaxes import softmax
 from attnlib.exercises.answers import as_floats, letter, numbers, short, uses_the_package
+from attnlib.exercises.exercise import Exercise
 from attnlib.exercises.verdict import right, wrong
 
 PLANE_KEYS = np.array([[4.0, 0.0], [1.0, 4.0], [-4.0, 2.0], [-0.5, -1.0], [1.0, 2.0]])
@@ -398,12 +399,11 @@ def _list(weights):
 def _named(weights):
     return ", ".join(f"{name} {weight:.3f}" for name, weight in zip(NAMES, weights, strict=True))
 
-
-JUDGES = {
-    "outvoted": outvoted,
-    "half_and_half": half_and_half,
-    "never_wins": never_wins,
-    "book_scores": book_scores,
-    "soft_lookup": soft_lookup,
-    "hidden_fault": hidden_fault,
-}
+EXERCISES = (
+    Exercise("outvoted", "01", outvoted, (), "", "prediction"),
+    Exercise("half_and_half", "01", half_and_half, (), "", "construction"),
+    Exercise("never_wins", "01", never_wins, (), "", "prediction"),
+    Exercise("book_scores", "01", book_scores, (), "", "construction"),
+    Exercise("soft_lookup", "01", soft_lookup, (), "", "function"),
+    Exercise("hidden_fault", "01", hidden_fault, (), "", "construction"),
+)

@@ -8,6 +8,7 @@ from attnlib.core.softmaxes import softmax
 from attnlib.core.statistics import softmax_jacobian_norm
 from attnlib.exercises.answers import as_floats, numbers
 from attnlib.exercises.calls import call
+from attnlib.exercises.exercise import Exercise
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
 from attnlib.exercises.verdict import right, wrong
 
@@ -787,11 +788,10 @@ softmax_backward = _WithoutTable(
     "every backward pass of attention.",
 )
 
-
-JUDGES = {
-    "drowned": drowned,
-    "softmax_jacobian": softmax_jacobian,
-    "softmax_backward": softmax_backward,
-    "least_nudge": least_nudge,
-    "two_stories": two_stories,
-}
+EXERCISES = (
+    Exercise("drowned", "07", drowned, (), "", "prediction"),
+    Exercise("softmax_jacobian", "07", softmax_jacobian, (), "", "function"),
+    Exercise("softmax_backward", "07", softmax_backward, (), "", "function"),
+    Exercise("least_nudge", "07", least_nudge, (), "", "construction"),
+    Exercise("two_stories", "07", two_stories, (), "", "construction"),
+)

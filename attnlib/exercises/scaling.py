@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from attnlib.exercises.answers import as_floats, in_quotes, numbers, short
+from attnlib.exercises.exercise import Exercise
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
 from attnlib.exercises.verdict import right, unanswered, wrong
 
@@ -441,11 +442,11 @@ choose_scale = FunctionExercise(
     atol=0.0,
 )
 
-JUDGES = {
-    "wider_head": wider_head,
-    "fifty_five": fifty_five,
-    "largest_variance": largest_variance,
-    "no_variance": no_variance,
-    "dot_product_variance": dot_product_variance,
-    "choose_scale": choose_scale,
-}
+EXERCISES = (
+    Exercise("wider_head", "06", wider_head, (), "", "prediction"),
+    Exercise("fifty_five", "06", fifty_five, (), "", "prediction"),
+    Exercise("largest_variance", "06", largest_variance, (), "", "construction"),
+    Exercise("no_variance", "06", no_variance, (), "", "construction"),
+    Exercise("dot_product_variance", "06", dot_product_variance, (), "", "function"),
+    Exercise("choose_scale", "06", choose_scale, (), "", "function"),
+)

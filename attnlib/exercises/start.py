@@ -6,6 +6,7 @@ import numpy as np
 
 from attnlib.core.softmaxes import softmax
 from attnlib.exercises.answers import as_floats, letter, numbers, short
+from attnlib.exercises.exercise import Exercise
 from attnlib.exercises.verdict import right, unanswered, wrong
 
 _COUNTS = {
@@ -266,11 +267,10 @@ def _these(names):
     listed = ", ".join(f'"{name}"' for name in names)
     return f"{listed} {'slips' if len(names) == 1 else 'slip'} through: no error, and the right shape"
 
-
-JUDGES = {
-    "map_size": map_size,
-    "two_shapes": two_shapes,
-    "rounded_or_wrong": rounded_or_wrong,
-    "words_as_columns": words_as_columns,
-    "telling_sizes": telling_sizes,
-}
+EXERCISES = (
+    Exercise("map_size", "00", map_size, (), "", "prediction"),
+    Exercise("two_shapes", "00", two_shapes, (), "", "prediction"),
+    Exercise("rounded_or_wrong", "00", rounded_or_wrong, (), "", "prediction"),
+    Exercise("words_as_columns", "00", words_as_columns, (), "", "prediction"),
+    Exercise("telling_sizes", "00", telling_sizes, (), "", "construction"),
+)

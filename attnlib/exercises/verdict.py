@@ -1,7 +1,8 @@
-"""What a learner is told about an answer."""
+"""What a learner is told: the verdict on an answer, and other notes, with the same words everywhere."""
 
 import html
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, field
 
 _COLOURS = {
     True: ("#1b6e53", "#eef7f3"),
@@ -10,8 +11,40 @@ _COLOURS = {
 }
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Shown:
+    """Something with a text and an HTML form, shown once however a cell ends.
+
+    ``show()`` displays it in a notebook and prints it elsewhere. A notebook also displays the last line
+    of a cell; what the same cell has shown already is not shown twice.
+    """
+
+    _cell = None
+
+    def show(self):
+        shell = _notebook()
+        if shell is None:
+            print(self)
+        else:
+            from IPython.display import display
+
+            display({"text/plain": str(self), "text/html": self._repr_html_()}, raw=True)
+            object.__setattr__(self, "_cell", shell.execution_count)
+        return self
+
+    def _ipython_display_(self):
+        shell = _notebook()
+        if shell is None or self._cell != shell.execution_count:
+            self.show()
+
+
+def _notebook():
+    """IPython's shell where code runs in one, else None; IPython is not imported for the question."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython else None
+
+
+@dataclass(frozen=True, repr=False)
+class Verdict(Shown):
     """The judgement of one answer; a notebook shows it as a coloured note, a terminal as text.
 
     Attributes
@@ -29,22 +62,47 @@ class Verdict:
     passed: bool | None
     message: str
     misconception: str | None = None
-    case: tuple | None = None
+    case: tuple | None = field(default=None, compare=False)
 
-    def __repr__(self):
+    def __str__(self):
         return f"{self._word}. {self.message}"
 
+    def __repr__(self):
+        return f"Verdict(passed={self.passed}, misconception={self.misconception!r})"
+
     def _repr_html_(self):
-        ink, ground = _COLOURS[self.passed]
-        return (
-            f'<div style="border-left: 4px solid {ink}; background: {ground}; color: #1f2328; '
-            f'padding: 0.5em 0.9em; max-width: 46em"><strong style="color: {ink}">{self._word}.</strong> '
-            f"{html.escape(self.message)}</div>"
-        )
+        return _note(self._word, self.message, *_COLOURS[self.passed])
 
     @property
     def _word(self):
         return {True: "Right", False: "Not yet", None: "Not answered yet"}[self.passed]
+
+
+@dataclass(frozen=True, repr=False)
+class Note(Shown):
+    """A heading and a text: a hint, or a solution, whose code keeps its lines."""
+
+    heading: str
+    text: str
+    code: bool = False
+
+    def __str__(self):
+        return f"{self.heading}\n\n{self.text}" if self.code else f"{self.heading}. {self.text}"
+
+    def __repr__(self):
+        return f"Note({self.heading!r})"
+
+    def _repr_html_(self):
+        return _note(self.heading, self.text, *_COLOURS[None], code=self.code)
+
+
+def _note(heading, text, ink, ground, code=False):
+    text = html.escape(text)
+    body = f'<pre style="background: none; margin: 0.4em 0 0">{text}</pre>' if code else f" {text}"
+    return (
+        f'<div style="border-left: 4px solid {ink}; background: {ground}; color: #1f2328; '
+        f'padding: 0.5em 0.9em; max-width: 46em"><strong style="color: {ink}">{heading}.</strong>{body}</div>'
+    )
 
 
 def right(message):

@@ -1,0 +1,110 @@
+"""Whether a result is right, and if not, what is wrong with it, from its type to its entries."""
+
+import numpy as np
+
+from attnlib.exercises.calls import is_tensor
+
+
+def complaint(value, ours, rtol=1e-4, atol=1e-6):
+    """None where ``value`` is right, else a sentence (without its capital) that says what is wrong.
+
+    Parameters
+    ----------
+    value
+        What a learner's function returned: anything.
+    ours : array, tensor, number or tuple of these
+        The right result.
+    rtol, atol : float
+        Tolerances for float32 and float64. Half precision on either side gets what it needs.
+
+    Returns
+    -------
+    str or None
+    """
+    if isinstance(ours, tuple):
+        if not isinstance(value, (tuple, list)) or len(value) != len(ours):
+            return f"the function must return {len(ours)} results, joined by commas; yours is {kind(value)}."
+        for index, (a, b) in enumerate(zip(value, ours, strict=True)):
+            problem = complaint(a, b, rtol, atol)
+            if problem:
+                return f"result {index + 1} of {len(ours)}: {problem}"
+        return None
+    value, problem = _as_array(value, ours)
+    if problem:
+        return problem
+    got, wanted = floats(value), floats(ours)
+    half = "float16" in f"{value.dtype} {getattr(ours, 'dtype', '')}"
+    if half:
+        rtol, atol = max(rtol, 1e-2), max(atol, 2e-3)
+    wrong_at = ~np.isclose(got, wanted, rtol=rtol, atol=atol, equal_nan=True)
+    if not wrong_at.any():
+        return None
+    at = tuple(int(i) for i in np.argwhere(wrong_at)[0])
+    place = f"index {', '.join(map(str, at))} of the result" if at else "the result"
+    boolean = "bool" in str(value.dtype)
+    return f"{place} should be {_shown(wanted[at], boolean)}; yours is {_shown(got[at], boolean)}."
+
+
+def same(value, ours, rtol=1e-4, atol=1e-6):
+    """Whether `complaint` has nothing to say; faster where arrays agree to the last bit."""
+    return complaint(value, ours, rtol, atol) is None
+
+
+def _as_array(value, ours):
+    """``value`` as an array or tensor of the right type and shape, or what is wrong with it."""
+    if not is_tensor(ours) and isinstance(value, (bool, int, float)) and np.ndim(ours) == 0:
+        value = np.asarray(value)
+    if not (is_tensor(value) if is_tensor(ours) else isinstance(value, np.ndarray | np.generic)):
+        return None, f"the result must be {kind(ours)}; yours is {kind(value)}."
+    if is_tensor(value) and (value.layout.__str__() != "torch.strided" or value.is_quantized):
+        return None, f"the result must be an ordinary tensor; yours has the layout {value.layout}."
+    if value.is_complex() if is_tensor(value) else value.dtype.kind not in "biuf":
+        return None, f"the result must hold real numbers; yours has dtype {value.dtype}."
+    if tuple(value.shape) != tuple(np.shape(ours)):  # before any number is copied: there may be many
+        return None, (
+            f"the result must have shape {tuple(np.shape(ours))}; yours has {tuple(value.shape)}."
+        )
+    wanted = str(getattr(ours, "dtype", "float64"))
+    got = str(value.dtype)
+    if ("bool" in wanted) != ("bool" in got):
+        must = "boolean" if "bool" in wanted else "of numbers"
+        return None, f"the result must be {must}; yours has dtype {got}."
+    if "float" in wanted and "float" not in got and value.ndim:
+        return None, f"the result must be of a floating type; yours has dtype {got}."
+    return value, None
+
+
+def floats(x):
+    """An array, tensor or number in float64; None where it holds no real numbers."""
+    try:
+        if is_tensor(x):
+            x = x.detach().resolve_conj().resolve_neg().to("cpu")
+            x = (x.double() if x.is_floating_point() else x).numpy()
+        array = np.asarray(x)
+        return array.astype(float) if array.dtype.kind in "biuf" else None
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        return None
+
+
+def shapes(x):
+    """The shape of a result, or the shapes of several."""
+    if isinstance(x, (tuple, list)):
+        return [shapes(part) for part in x]
+    return tuple(getattr(x, "shape", ()))
+
+
+def kind(x):
+    """What ``x`` is, in words that follow "must be" or "is"."""
+    if is_tensor(x):
+        return "a torch tensor"
+    if isinstance(x, np.ndarray) and x.ndim:
+        return "a NumPy array"
+    if isinstance(x, (tuple, list)):
+        return f"a {type(x).__name__} of {len(x)}"
+    if isinstance(x, (np.ndarray, np.number, int, float)) and not isinstance(x, bool):
+        return "a number"
+    return f"of type {type(x).__name__}"
+
+
+def _shown(x, boolean):
+    return str(bool(x)) if boolean else f"{x:.6g}"

@@ -1,0 +1,98 @@
+"""Exercises in which the learner writes a test: judged on implementations of which we know who is right.
+
+A good test passes what is right, however it is written, and catches what is wrong.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from attnlib.exercises.answers import short, uses_the_package
+from attnlib.exercises.calls import call, is_tensor
+from attnlib.exercises.verdict import right, unanswered, wrong
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """What the learner's test is tried on.
+
+    Attributes
+    ----------
+    name : str
+        What it is, as the learner reads it.
+    make : callable
+        Gives the arguments of the learner's test, made anew for each call.
+    answer : bool
+        What the test must return.
+    mistake : str
+        The id of the mistake in a test that is fooled by it.
+    told : str
+        Why the answer is what it is and what to look at; read after the name.
+    """
+
+    name: str
+    make: Callable
+    answer: bool
+    mistake: str
+    told: str
+
+
+@dataclass(frozen=True)
+class LearnerTest:
+    """A judge of tests; ``judge(test)`` gives a `Verdict`.
+
+    Attributes
+    ----------
+    implementations : tuple of Implementation
+        Plain ones first; the first that fools the test is told. Several may share a name: one model in
+        several sizes.
+    said : dict
+        ``said[True]`` and ``said[False]`` are the mistake and the words where the test answers everything so.
+    praise : str
+    """
+
+    implementations: tuple
+    said: dict
+    praise: str
+
+    def __call__(self, test):
+        if not callable(test):
+            return wrong(f"Give a function, without calling it; got {short(test)}.")
+        if uses_the_package(test):
+            return wrong("Your function calls the package. Write it yourself.", "package")
+        fooled, answers = [], []
+        for implementation in self.implementations:
+            outcome = call(test, implementation.make())
+            if outcome.unanswered:
+                return unanswered("Replace the line that raises NotImplementedError and run the cell again.")
+            if outcome.error:
+                told = f"On '{implementation.name}' your function {outcome.error}"
+                return wrong(told if told.endswith((".", "?")) else f"{told}.")
+            answer = as_bool(outcome.value)
+            if answer is None:
+                return wrong(
+                    f"Return True or False; on '{implementation.name}' it was {short(outcome.value)}.")
+            answers.append(answer)
+            if answer != implementation.answer:
+                fooled.append(implementation)
+        if len(set(answers)) == 1:
+            mistake, told = self.said[answers[0]]
+            return wrong(told, mistake)
+        if not fooled:
+            return right(self.praise)
+        names = {implementation.name for implementation in self.implementations}
+        misjudged = len({implementation.name for implementation in fooled})
+        return wrong(
+            f"{len(names) - misjudged} of {len(names)} judged rightly. '{fooled[0].name}' {fooled[0].told}",
+            fooled[0].mistake,
+        )
+
+
+def as_bool(value):
+    """A truth value of Python, NumPy or torch as a bool; None for anything else."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if is_tensor(value) or isinstance(value, np.ndarray):
+        return bool(value) if value.ndim == 0 and "bool" in str(value.dtype) else None
+    return None
