@@ -45,9 +45,24 @@ def complaint(value, ours, rtol=1e-4, atol=1e-6):
     return f"{place} should be {_shown(wanted[at], boolean)}; yours is {_shown(got[at], boolean)}."
 
 
-def same(value, ours, rtol=1e-4, atol=1e-6):
-    """Whether `complaint` has nothing to say; faster where arrays agree to the last bit."""
+def alike(value, ours, rtol=1e-4, atol=1e-6):
+    """Whether two results are the same, tuples among them; one entry is looked at before all are."""
+    if shapes(value) != shapes(ours):
+        return False
+    one, other = _middle(value), _middle(ours)
+    if abs(one - other) > 0.1 + 0.1 * abs(other):  # far beyond any tolerance; False where one is NaN
+        return False
     return complaint(value, ours, rtol, atol) is None
+
+
+def _middle(x):
+    """A number from the middle of an array or tensor of numbers; 0 for everything else."""
+    if (is_tensor(x) or isinstance(x, np.ndarray)) and 0 not in x.shape and "complex" not in str(x.dtype):
+        try:
+            return float(x[tuple(n // 2 for n in x.shape)])
+        except (TypeError, ValueError, RuntimeError):
+            pass
+    return 0.0
 
 
 def _as_array(value, ours):

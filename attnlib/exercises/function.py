@@ -16,7 +16,7 @@ import numpy as np
 
 from attnlib.exercises.answers import short, uses_the_package
 from attnlib.exercises.calls import Outcome, call, copy_of, failure, is_tensor
-from attnlib.exercises.compare import complaint, shapes
+from attnlib.exercises.compare import alike, complaint, shapes
 from attnlib.exercises.verdict import right, unanswered, wrong
 
 STATE = (
@@ -143,7 +143,7 @@ class FunctionExercise:
         return self._state(function, cases, outcomes, expected) or right(self.praise)
 
     def _run(self, function, case, *, guarded=True, **choices):
-        """The outcome of one case; our own functions need no guards."""
+        """The outcome of one case. Our own functions change no input and need no guards."""
         if guarded and self.drive:
             function = _driven(self.drive, function)
         if case.gradient_of:
@@ -151,7 +151,7 @@ class FunctionExercise:
         if guarded:
             return call(function, case.args, case.kwargs)
         try:
-            return Outcome(function(*map(copy_of, case.args), **case.kwargs | choices))
+            return Outcome(function(*case.args, **case.kwargs | choices))
         except Exception as error:
             return failure(error)
 
@@ -159,11 +159,19 @@ class FunctionExercise:
         """What is wrong with an outcome, as the end of a sentence that begins "On (the case)", or None."""
         if outcome.error:
             return f"your function {outcome.error}."
-        problem = complaint(outcome.value, ours, self.rtol, self.atol)
+        value = outcome.value
+        if isinstance(value, _Graded):
+            named = [p.name for p in inspect.signature(self.compute).parameters.values()]
+            labels = ["the output", *(f"the gradient in {named[i]}" for i in case.gradient_of)]
+            for label, part, wanted in zip(labels, value, ours, strict=True):
+                problem = complaint(part, wanted, self.rtol, self.atol)
+                if problem:
+                    return problem.replace("the result", label, 1)
+            value = value[0]
+        problem = complaint(value, ours[0] if case.gradient_of else ours, self.rtol, self.atol)
         if problem or not self.same_dtype:
             return problem
-        part = outcome.value[0] if isinstance(outcome.value, (tuple, list)) else outcome.value
-        given, got = str(case.args[0].dtype), str(part.dtype)
+        given, got = str(case.args[0].dtype), str(value.dtype)
         if got == given or ("float16" in given and "float32" in got):
             return None
         return f"the result must have the dtype of its first argument, {given}; yours has {got}."
@@ -186,9 +194,9 @@ class FunctionExercise:
     def _diagnose(self, function, cases, outcomes, expected, problems, first):
         case, outcome, ours, problem = cases[first], outcomes[first], expected[first], problems[first]
         told = f"On {case.name}, {problem.replace('?.', '?')}"
-        found, everywhere = self._recognise(cases, outcomes, problems, first)
+        found, everywhere = self._recognise(cases, outcomes, expected, problems, first)
         if found:
-            hints = " ".join(_capital(mistake.hint) for mistake in found)
+            hints = " ".join(mistake.hint for mistake in found)
             if len(found) > 1:
                 hints = f"Two things at once. {hints}"
             elif found[0].convention:
@@ -217,57 +225,75 @@ class FunctionExercise:
 
     def _same_again(self, before, again):
         try:
+            if complaint(before, before):
+                return True                      # of a kind that cannot be compared
             return shapes(before) == shapes(again) and complaint(again, before) is None
         except Exception:
-            return True   # of a kind that cannot be compared
+            return True
 
     # ------------------------------------------------------------- diagnosis by simulation
 
-    def _recognise(self, cases, outcomes, problems, first):
+    def _recognise(self, cases, outcomes, expected, problems, first):
         """The mistake or pair that gives the submission's outcomes, and whether on every case.
 
-        The case that failed comes first: most mistakes give something else there, and are done with. Where
-        none fits everywhere, the one that fits there and on at least half of the failing cases is next best.
+        Where none fits everywhere, the next best is the one that fits the first failing case, more than half
+        of the failing ones, and two thirds of all.
         """
         failing = [i for i, problem in enumerate(problems) if problem]
-        order = [first, *(i for i in failing if i != first), *(i for i, p in enumerate(problems) if not p)]
+        rest = [*(i for i in failing if i != first), *(i for i, p in enumerate(problems) if not p)]
         # Where every failure is an exception, the same type of exception is too little to go by.
         strict = all(outcomes[i].error for i in failing)
 
-        def fits(choices, indices):
-            return all(self._imitates(choices, cases[i], outcomes[i], strict) for i in indices)
+        def made(choices, i):
+            return self._run(self.compute, cases[i], guarded=False, **choices)
 
-        nearest, most = None, len(failing) / 2
+        def fits(choices, i):
+            return self._alike(outcomes[i], made(choices, i), strict)
+
+        nearest, most = (), len(failing) / 2
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            for mistake in self.mistakes:
-                for style in self.styles:
-                    choices = style | mistake.choices
-                    if not fits(choices, [first]):
-                        continue
-                    if fits(choices, order[1:]):
-                        return (mistake,), True
-                    count = sum(fits(choices, [i]) for i in failing)
-                    if count > most:
-                        nearest, most = (mistake,), count
-            for pair in combinations(self.mistakes, 2):
-                joined = pair[0].choices | pair[1].choices
-                if len(joined) < len(pair[0].choices) + len(pair[1].choices):
-                    continue
-                if any(fits(style | joined, order) for style in self.styles):
-                    return pair, True
-        return nearest or (), False
+            for found, choices in self._suspects(outcomes[first], expected[first], made, first, strict):
+                if all(fits(choices, i) for i in rest):
+                    return found, True
+                fitting = {first, *(i for i in rest if fits(choices, i))}
+                count = len(fitting.intersection(failing))
+                if count > most and len(fitting) >= len(cases) * 2 / 3:
+                    nearest, most = found, count
+        return nearest, False
 
-    def _imitates(self, choices, case, outcome, strict):
-        """Whether `compute` with these choices does the same; called often, so without `call`'s guards."""
-        made = self._run(self.compute, case, guarded=False, **choices)
+    def _suspects(self, outcome, ours, made, first, strict):
+        """Mistakes, then pairs, and choices that give the submission's outcome on the first failing case.
+
+        A pair needs both its mistakes to show there, or one that explains it alone and another that does
+        not show; all other pairs are not tried.
+        """
+        right = Outcome(ours)
+        alone, shows = set(), set()
+        for index, mistake in enumerate(self.mistakes):
+            for style in self.styles:
+                result = made(style | mistake.choices, first)
+                if self._alike(outcome, result, strict):
+                    alone.add(index)
+                    yield (mistake,), style | mistake.choices
+                if not self._alike(right, result, strict):
+                    shows.add(index)
+        for i, j in combinations(range(len(self.mistakes)), 2):
+            pair = self.mistakes[i], self.mistakes[j]
+            joined = pair[0].choices | pair[1].choices
+            apart = len(joined) == len(pair[0].choices) + len(pair[1].choices)
+            if apart and ({i, j} <= shows or {i, j} & alone):
+                for style in self.styles:
+                    if self._alike(outcome, made(style | joined, first), strict):
+                        yield pair, style | joined
+
+    def _alike(self, outcome, made, strict):
+        """Whether what our imitation came to is what the submission came to."""
         if made.error or outcome.error:
             return bool(made.raised and outcome.raised) and (
                 made.raised == outcome.raised if strict else made.raised[0] == outcome.raised[0]
             )
-        if shapes(outcome.value) != shapes(made.value):
-            return False
-        return complaint(outcome.value, made.value, self.rtol, self.atol) is None
+        return alike(outcome.value, made.value, self.rtol, self.atol)
 
 
 def _misfit(function, compute, case):
@@ -289,6 +315,10 @@ def _driven(drive, function):
     return lambda *args, **kwargs: drive(function, *args, **kwargs)
 
 
+class _Graded(tuple):
+    """An output and the gradients in some arguments."""
+
+
 def _with_gradients(function, case):
     """The function, giving beside its output the gradients of a fixed weighted sum of it."""
 
@@ -305,7 +335,7 @@ def _with_gradients(function, case):
         inputs = [args[i] for i in case.gradient_of]
         grads = torch.autograd.grad((out * weights).sum(), inputs, allow_unused=True)
         grads = [torch.zeros_like(x) if g is None else g for x, g in zip(inputs, grads, strict=True)]
-        return (out.detach(), *grads)
+        return _Graded((out.detach(), *grads))
 
     return run
 

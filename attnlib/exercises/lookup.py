@@ -1,10 +1,13 @@
 """The exercises of lesson 01: each judge takes an answer and returns a verdict."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from attnlib.core.softmaxes import softmax
-from attnlib.exercises.answers import as_floats, letter, numbers, short, uses_the_package
+from attnlib.exercises.answers import as_floats, letter, numbers, short
 from attnlib.exercises.exercise import Exercise
+from attnlib.exercises.function import Case, FunctionExercise, Mistake
 from attnlib.exercises.verdict import right, wrong
 
 PLANE_KEYS = np.array([[4.0, 0.0], [1.0, 4.0], [-4.0, 2.0], [-0.5, -1.0], [1.0, 2.0]])
@@ -155,40 +158,6 @@ def book_scores(scores):
     )
 
 
-def soft_lookup(function):
-    """``soft_lookup(query, keys, values, temperature=1.0)``: the weighted average of the values."""
-    if uses_the_package(function):
-        return wrong(
-            "Your function calls the package. Write the exponentials and their sum yourself.", "package"
-        )
-    for name, arguments, hint in _lookup_cases():
-        ours = _lookup(*arguments)
-        copies = [np.array(a) if isinstance(a, np.ndarray) else a for a in arguments]
-        try:
-            with np.errstate(all="ignore"):
-                got = function(*copies)
-        except NotImplementedError:
-            raise
-        except (Exception, SystemExit) as error:
-            return wrong(f"On {name} your function raised {type(error).__name__}: {short(error, str, 200)}")
-        if any(not np.array_equal(a, b) for a, b in zip(copies, arguments, strict=True)):
-            return wrong(f"On {name} your function changed its input. Work on a copy.", "changes_input")
-        if got is None:
-            return wrong("Your function returned None. Does it end with a return?", "no_return")
-        numbers = as_floats(got)
-        if numbers is None:
-            return wrong(f"On {name} your function returned {type(got).__name__}, not numbers.")
-        narrow = getattr(getattr(got, "dtype", None), "itemsize", 8) < 4
-        got, rtol = numbers, 5e-3 if narrow else 1e-4
-        if got.shape != ours.shape or not np.allclose(got, ours, rtol=rtol, atol=rtol / 100):
-            return _diagnose(function, name, got, ours, hint)
-    return right(
-        "Checked on small scores, on scores of several thousand of both signs, far apart and close together, "
-        "at temperatures from 0.1 to 10, on whole numbers and on a single key. Your function is attention "
-        "for one query, with 1/temperature as the scale."
-    )
-
-
 def hidden_fault(answer):
     """Values, different from the keys, on which averaging the keys instead cannot be noticed."""
     if not isinstance(answer, (tuple, list)) or len(answer) != 3:
@@ -259,137 +228,110 @@ def hidden_fault(answer):
     )
 
 
-def _lookup(query, keys, values, temperature=1.0):
-    return softmax(keys @ query, temperature=temperature) @ values
-
-
 _SUBTRACT = (
     "Subtract the largest score from all of them before the exponential: it cancels in the quotient, and "
     "differences stay as they were. (Clipping would make unequal scores equal.)"
 )
 
 
+def _lookup(
+    query, keys, values, temperature=1.0, *, uses="divides", width=False, sign=1, base=np.e, top=True,
+    share=True, takes="values",
+):  # fmt: skip
+    scores = keys @ query * sign
+    scores = scores * {"divides": 1 / temperature, "multiplies": temperature, "later": 1, "not": 1}[uses]
+    if width:
+        scores = scores / np.sqrt(len(query))
+    e = np.exp((scores - scores.max() if top else scores) * np.log(base))
+    weights = e / e.sum() if share else e
+    if uses == "later":
+        weights = weights / temperature
+    return {
+        "values": lambda: weights @ values,
+        "keys": lambda: weights @ keys,
+        "weights": lambda: weights,
+        "best": lambda: values[np.argmax(scores)] * 1.0,
+        "sum": lambda: values.sum(0) * 1.0,
+        "mean": lambda: values.mean(0),
+        "scores": lambda: scores @ values,
+        "shares": lambda: scores / scores.sum() @ values,
+    }[takes]()
+
+
 def _lookup_cases():
-    """Name, arguments, and what to look at when this is the first case that fails."""
     rng = np.random.default_rng(20)
     query, keys, values = rng.normal(size=3), rng.normal(size=(5, 3)), rng.normal(size=(5, 2))
-    one, near = np.array([1.0]), np.array([[4000.0], [3999.0]])
+    others = tuple(rng.normal(size=shape) for shape in (3, (5, 3), (5, 2)))
     whole = (np.array([1, 0]), np.array([[2, 1], [0, 3], [1, 1]]), np.eye(3, dtype=int))
+
+    def scores(high, low, temperature):
+        name = f"scores of {high:g} and {low:g}" + (f" at temperature {temperature:g}" * (temperature != 1))
+        args = np.array([1.0]), np.array([[high], [low]], dtype=float), values[:2], temperature
+        return Case(name, args, hint=_SUBTRACT)
+
     return [
-        ("random vectors at temperature 1", (query, keys, values, 1.0), ""),
-        ("random vectors at temperature 4", (query, keys, values, 4.0), ""),
-        ("random vectors at temperature 0.5", (query, keys, values, 0.5), ""),
-        ("random vectors without a temperature", (query, keys, values), "The default is 1."),
-        ("whole numbers", (*whole, 1.0), ""),
-        ("a single key", (query, keys[:1], values[:1], 2.0), ""),
-        ("scores of 800 and 4000", (one, np.array([[800.0], [4000.0]]), values[:2], 1.0), _SUBTRACT),
-        ("scores of 4000 and 3999 at temperature 10", (one, near, values[:2], 10.0), _SUBTRACT),
-        ("scores of 4000 and 3999 at temperature 0.1", (one, near, values[:2], 0.1), _SUBTRACT),
-        ("scores of 4000 and 800", (one, np.array([[4000.0], [800.0]]), values[:2], 1.0), _SUBTRACT),
-        ("scores of 25 and 23", (one, np.array([[25.0], [23.0]]), values[:2], 1.0), _SUBTRACT),
-        ("scores of 5000 and 4999", (one, np.array([[5000.0], [4999.0]]), values[:2], 1.0), _SUBTRACT),
-        ("scores of -3000 and -3001", (one, np.array([[-3000.0], [-3001.0]]), values[:2], 1.0), _SUBTRACT),
-    ]
+        Case("random vectors at temperature 1", (query, keys, values, 1.0)),
+        Case("random vectors at temperature 4", (query, keys, values, 4.0)),
+        Case("random vectors at temperature 0.5", (query, keys, values, 0.5)),
+        Case("random vectors without a temperature", (query, keys, values), hint="The default is 1."),
+        Case("other vectors of the same sizes", (*others, 1.0)),
+        Case("whole numbers", (*whole, 1.0)),
+        Case("a single key", (query, keys[:1], values[:1], 2.0)),
+        scores(800, 4000, 1), scores(4000, 3999, 10), scores(4000, 3999, 0.1), scores(4000, 800, 1),
+        scores(25, 23, 1), scores(5000, 4999, 1), scores(-3000, -3001, 1),
+    ]  # fmt: skip
 
 
-def _exp_average(query, keys, values, temperature=1.0, *, top=True, average=True, base=np.e):
-    scores = keys @ query / temperature * np.log(base)
-    e = np.exp(scores - scores.max() if top else scores)
-    return (e / e.sum() if average else e) @ values
+class _ListsToo(FunctionExercise):
+    """A judge to whom a list of numbers is as good as an array."""
+
+    def _run(self, function, case, **how):
+        outcome = super()._run(function, case, **how)
+        if isinstance(outcome.value, (list, tuple)) and (array := as_floats(outcome.value)) is not None:
+            return replace(outcome, value=array)
+        return outcome
 
 
-_MISCONCEPTIONS = {
-    "temperature_multiplies": (
-        lambda q, k, v, t=1.0: _lookup(q, k, v, 1 / t),
-        "You multiply the scores by the temperature. A high temperature should flatten the weights: divide.",
-    ),
-    "no_temperature": (
-        lambda q, k, v, t=1.0: _lookup(q, k, v),
-        "The temperature has no effect; if you use it, it cancels. Divide the scores by it before the "
-        "exponential.",
-    ),
-    "hard": (
-        lambda q, k, v, t=1.0: v[np.argmax(k @ q)],
-        "You return the best match alone, a hard lookup. Average all values, each by its weight.",
-    ),
-    "scaled_by_width": (
-        lambda q, k, v, t=1.0: _lookup(q, k, v, t * np.sqrt(len(q))),
-        "Right under another convention: you also divide by the square root of the width, as attention "
-        "does. This exercise divides by the temperature alone.",
-    ),
-    "not_normalised": (
-        lambda q, k, v, t=1.0: _exp_average(q, k, v, t, average=False),
-        "The weights do not sum to 1. Divide the exponentials by their sum.",
-    ),
-    "not_normalised_naive": (
-        lambda q, k, v, t=1.0: _exp_average(q, k, v, t, top=False, average=False),
-        "The weights do not sum to 1. Divide the exponentials by their sum.",
-    ),
-    "averages_keys": (
-        lambda q, k, v, t=1.0: softmax(k @ q / t) @ k,
-        "You average the keys. Keys decide the weights; what comes out is made of values.",
-    ),
-    "returns_weights": (
-        lambda q, k, v, t=1.0: _lookup(q, k, np.eye(len(k)), t),
-        "You return the weights. Take the mean of the values with them.",
-    ),
-    "sum_of_values": (
-        lambda q, k, v, t=1.0: v.sum(0),
-        "That is the sum of the values: each weight was divided by itself. Over which axis did you sum?",
-    ),
-    "plain_mean": (
-        lambda q, k, v, t=1.0: v.mean(0),
-        "You return the plain mean of the values. The query must have a say.",
-    ),
-    "scores_as_weights": (
-        lambda q, k, v, t=1.0: (k @ q / t) @ v,
-        "You use the scores as weights. Make them positive and let them sum to 1 first.",
-    ),
-    "no_exponential": (
-        lambda q, k, v, t=1.0: (k @ q / t) / (k @ q / t).sum() @ v,
-        "You divide the scores by their sum. Scores may be negative; take exponentials first.",
-    ),
-    "minus_sign": (
-        lambda q, k, v, t=1.0: _lookup(q, -k, v, t),
-        "The worst match gets the largest weight: there is a minus sign too many.",
-    ),
-    "base_two": (
-        lambda q, k, v, t=1.0: _exp_average(q, k, v, t, base=2),
-        "Your exponential has base 2; the softmax's has base e.",
-    ),
-    "temperature_after_softmax": (
-        lambda q, k, v, t=1.0: softmax(k @ q) / t @ v,
-        "You divide the weights by the temperature, so they no longer sum to 1. Divide the scores.",
-    ),
-    "overflow": (
-        lambda q, k, v, t=1.0: _exp_average(q, k, v, t, top=False),
-        "exp of a large score is infinite, and inf/inf is NaN. Subtract the largest score first: it "
-        "cancels in the quotient.",
-    ),
-}
-
-
-def _diagnose(function, name, got, ours, hint):
-    """The misconception that the function reproduces on every case, or the first place that differs."""
-    with np.errstate(all="ignore"):
-        for misconception, (imitation, says) in _MISCONCEPTIONS.items():
-            if all(_same(function, imitation, arguments) for _, arguments, _ in _lookup_cases()):
-                return wrong(f"On {name}: {says}", misconception)
-    if got.shape != ours.shape:
-        return wrong(f"On {name} the result must have shape {ours.shape}; yours has {got.shape}.", "shape")
-    at = np.abs(np.nan_to_num(got - ours, nan=np.inf)).argmax()
-    found = f"On {name}, index {at} of the result should be {ours[at]:.7g}; yours is {got[at]:.7g}."
-    return wrong(f"{found} {hint}".strip(), "large_scores" if hint is _SUBTRACT else None)
-
-
-def _same(function, imitation, arguments):
-    copies = [np.array(a) if isinstance(a, np.ndarray) else a for a in arguments]
-    try:
-        got = np.asarray(function(*copies), dtype=float)
-    except (Exception, SystemExit):
-        return False
-    expected = imitation(*arguments)
-    return got.shape == expected.shape and np.allclose(got, expected, equal_nan=True)
+soft_lookup = _ListsToo(
+    _lookup,
+    _lookup_cases,
+    (
+        Mistake("temperature_multiplies", "You multiply the scores by the temperature. A high temperature "
+                "should flatten the weights: divide.", {"uses": "multiplies"}),
+        Mistake("no_temperature", "The temperature has no effect; if you use it, it cancels. Divide the "
+                "scores by it before the exponential.", {"uses": "not"}),
+        Mistake("hard", "You return the best match alone, a hard lookup. Average all values, each by its "
+                "weight.", {"takes": "best"}),
+        Mistake("scaled_by_width", "You also divide by the square root of the width, as attention does. This "
+                "exercise divides by the temperature alone.", {"width": True}, convention=True),
+        Mistake("not_normalised", "The weights do not sum to 1. Divide the exponentials by their sum.",
+                {"share": False}),
+        Mistake("not_normalised", "The weights do not sum to 1. Divide the exponentials by their sum.",
+                {"share": False, "top": False}),
+        Mistake("averages_keys", "You average the keys. Keys decide the weights; what comes out is made of "
+                "values.", {"takes": "keys"}),
+        Mistake("returns_weights", "You return the weights. Take the mean of the values with them.",
+                {"takes": "weights"}),
+        Mistake("sum_of_values", "That is the sum of the values: each weight was divided by itself. Over "
+                "which axis did you sum?", {"takes": "sum"}),
+        Mistake("plain_mean", "You return the plain mean of the values. The query must have a say.",
+                {"takes": "mean"}),
+        Mistake("scores_as_weights", "You use the scores as weights. Make them positive and let them sum to "
+                "1 first.", {"takes": "scores"}),
+        Mistake("no_exponential", "You divide the scores by their sum. Scores may be negative; take "
+                "exponentials first.", {"takes": "shares"}),
+        Mistake("minus_sign", "The worst match gets the largest weight: there is a minus sign too many.",
+                {"sign": -1}),
+        Mistake("base_two", "Your exponential has base 2; the softmax's has base e.", {"base": 2}),
+        Mistake("temperature_after_softmax", "You divide the weights by the temperature, so they no longer "
+                "sum to 1. Divide the scores.", {"uses": "later"}),
+        Mistake("overflow", "The exponential of a large score is infinite, that of a very low one 0, and "
+                "inf/inf and 0/0 are NaN. Subtract the largest score first: it cancels in the quotient.", {"top": False}),
+    ),  # fmt: skip
+    "Checked on small scores, on scores of several thousand of both signs, far apart and close together, at "
+    "temperatures from 0.1 to 10, on whole numbers and on a single key. Your function is attention for one "
+    "query, with 1/temperature as the scale.",
+)
 
 
 def _list(weights):
@@ -400,10 +342,92 @@ def _named(weights):
     return ", ".join(f"{name} {weight:.3f}" for name, weight in zip(NAMES, weights, strict=True))
 
 EXERCISES = (
-    Exercise("outvoted", "01", outvoted, (), "", "prediction"),
-    Exercise("half_and_half", "01", half_and_half, (), "", "construction"),
-    Exercise("never_wins", "01", never_wins, (), "", "prediction"),
-    Exercise("book_scores", "01", book_scores, (), "", "construction"),
-    Exercise("soft_lookup", "01", soft_lookup, (), "", "function"),
-    Exercise("hidden_fault", "01", hidden_fault, (), "", "construction"),
+    Exercise(
+        "outvoted", "01", outvoted,
+        (
+            "How much does one copy count against the single key before anything is divided by the sum?",
+            "A key of score s counts exp(s): the copies 1 each, the single key exp(2). When are the copies "
+            "together more?",
+            "exp(2) is a little more than 7, and copies come in whole numbers.",
+        ),
+        "answer = 8    # the first whole number above exp(2) = 7.39",
+        "prediction",
+    ),
+    Exercise(
+        "half_and_half", "01", half_and_half,
+        (
+            "Equal weights need equal scores. Which queries have the same dot product with A and with B?",
+            "Those at a right angle to A - B = (3, -4). There are two such directions; one points away from "
+            "both keys.",
+            "The direction is (4, 3). How long must the query be, so that the other three are left behind?",
+        ),
+        "answer = (4, 3)    # q.(A - B) = 4*3 - 3*4 = 0",
+        "construction",
+    ),
+    Exercise(
+        "never_wins", "01", never_wins,
+        (
+            "A query scores each key by how far it reaches in the query's direction. Turn the query all "
+            "round: who is in front when?",
+            "Draw the smallest rubber band round the five keys. A key on the band is in front for some "
+            "direction.",
+            "One key lies inside the band. Its score is a mean of others' scores.",
+        ),
+        'answer = "E"    # it lies inside the shape that the other four span',
+        "prediction",
+    ),
+    Exercise(
+        "book_scores", "01", book_scores,
+        (
+            "Only differences of scores matter. By how much must two scores differ, so that one weight is "
+            "twice the other?",
+            "The ratio of two weights is exp of the difference of their scores. Which difference gives 2?",
+            "Log 2 more for each of the first five; the level of all six is free.",
+        ),
+        "import numpy as np\n\nanswer = np.log([2, 2, 2, 2, 2, 1])",
+        "construction",
+    ),
+    Exercise(
+        "soft_lookup", "01", soft_lookup,
+        (
+            "Four steps: a score for each key, the scores divided by the temperature, weights that are "
+            "positive and sum to 1, a mean of the values.",
+            "Large scores are where most first versions break. What may you subtract from every score "
+            "without changing a single weight?",
+            "The exponentials of the scores less their largest, divided by their sum, times the values.",
+        ),
+        """
+import numpy as np
+
+
+def soft_lookup(query, keys, values, temperature=1.0):
+    scores = keys @ query / temperature            # (n,)
+    e = np.exp(scores - scores.max())              # the largest is exp(0) = 1
+    return e / e.sum() @ values                    # (dv,)
+""",
+        "function",
+    ),
+    Exercise(
+        "hidden_fault", "01", hidden_fault,
+        (
+            "The faulty function returns the weighted mean of the keys, the right one that of the values. "
+            "When are two weighted means with the same weights equal?",
+            "The mean of (values - keys) under the weights must be zero. The differences themselves need not "
+            "be.",
+            "Move one value away from its key by some vector, and a second one the other way, by as much more as "
+            "its weight is smaller. Compute the weights; do not round.",
+        ),
+        """
+import numpy as np
+
+query = np.array([1.0, 1.0])
+keys = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+e = np.exp(keys @ query)
+w = e / e.sum()
+away = np.array([1.0, 2.0])
+values = keys + np.outer([1, -w[0] / w[1], 0], away)      # w[0] * 1 - w[1] * w[0] / w[1] = 0
+answer = (query, keys, values)
+""",
+        "construction",
+    ),
 )

@@ -268,9 +268,58 @@ def _these(names):
     return f"{listed} {'slips' if len(names) == 1 else 'slip'} through: no error, and the right shape"
 
 EXERCISES = (
-    Exercise("map_size", "00", map_size, (), "", "prediction"),
-    Exercise("two_shapes", "00", two_shapes, (), "", "prediction"),
-    Exercise("rounded_or_wrong", "00", rounded_or_wrong, (), "", "prediction"),
-    Exercise("words_as_columns", "00", words_as_columns, (), "", "prediction"),
-    Exercise("telling_sizes", "00", telling_sizes, (), "", "construction"),
+    Exercise(
+        "map_size", "00", map_size,
+        (
+            "The figure draws some of the rows. How many rows are there in all, one for each word that asks?",
+            "Each row holds a weight for every word, its own included.",
+        ),
+        "answer = 64    # eight rows of eight",
+        "prediction",
+    ),
+    Exercise(
+        "two_shapes", "00", two_shapes,
+        (
+            "Who asks has the rows, who answers has the columns. Which of the two lengths is which?",
+            "Batch and heads stand in front and stay as they are. The width of queries and keys is summed "
+            "away.",
+            "The weights end in (queries, keys). The output has a row for each query, as wide as a value.",
+        ),
+        "answer = ((4, 3, 5, 7), (4, 3, 5, 10))",
+        "prediction",
+    ),
+    Exercise(
+        "rounded_or_wrong", "00", rounded_or_wrong,
+        (
+            "A number with two decimals may be off by 0.005, one with one decimal by 0.05. By how much may a "
+            "whole row be off?",
+            "Compare what a row's sum lacks, or has too much, with the number of its entries times that.",
+            "A long row may hide a lot. Look for a short one that lacks more than its few numbers can hide.",
+        ),
+        'answer = "E"    # 0.02 are missing, and three numbers hide at most 0.015',
+        "prediction",
+    ),
+    Exercise(
+        "words_as_columns", "00", words_as_columns,
+        (
+            "Write the shape under every factor: Q is (d, Lq), K is (d, Lk), V is (dv, Lk).",
+            "The answer has a column for each query, (dv, Lq). Which products have inner sizes that agree?",
+            "Turn our formula round as a whole: the order of the factors is reversed, and every one is "
+            "transposed.",
+        ),
+        'answer = "B"    # V softmax(K^T Q), the softmax down each column',
+        "prediction",
+    ),
+    Exercise(
+        "telling_sizes", "00", telling_sizes,
+        (
+            "Take one suspect and write the shape of each of its steps. Which two sizes must agree for it to "
+            "run?",
+            "Every suspect needs one pair of sizes to differ. With only 2 and 3 some other pairs must then "
+            "agree.",
+            "Lq and Lk must differ, d and Lk, d and dv; then heads and Lk, and B and Lq.",
+        ),
+        "answer = (2, 3, 3, 2, 3, 2)    # (B, H, Lq, Lk, d, dv); all turned round is right too",
+        "construction",
+    ),
 )

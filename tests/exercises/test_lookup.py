@@ -8,8 +8,9 @@ import pytest
 
 import attnlib
 from attnlib import softmax as attnlib_softmax
-from attnlib.exercises import _JUDGES, check
-from attnlib.exercises.lookup import _MISCONCEPTIONS, PLANE_KEYS
+from attnlib.exercises import check
+from attnlib.exercises.lookup import EXERCISES, PLANE_KEYS
+from attnlib.exercises.lookup import soft_lookup as soft_lookup_judge
 
 
 def by_matmul(query, keys, values, temperature=1.0):
@@ -173,24 +174,26 @@ WRONG = [
     ("hidden_fault", np.ones(3), None, "three arrays"),
     ("hidden_fault", (np.zeros(0), np.zeros((3, 0)), np.zeros((3, 0))), None, "0 features"),
     ("hidden_fault", ("a", keys, keys), None, "query must be an array of numbers"),
-    ("soft_lookup", clips(700), "large_scores", "On scores of 800 and 4000"),
-    ("soft_lookup", clips(20), "large_scores", "Clipping would"),
-    ("soft_lookup", hard_when_large, "large_scores", "On scores of 4000 and 3999 at temperature 0.1"),
-    ("soft_lookup", shifts_only_down, "large_scores", "On scores of -3000 and -3001"),
-    ("soft_lookup", subtracts_the_first, "large_scores", "On scores of 800 and 4000"),
-    ("soft_lookup", divides_before_subtracting, "large_scores", "at temperature 10"),
+    ("soft_lookup", clips(700), None, "On scores of 800 and 4000"),
+    ("soft_lookup", clips(20), None, "Clipping would"),
+    ("soft_lookup", hard_when_large, None, "On scores of 4000 and 3999 at temperature 0.1"),
+    ("soft_lookup", shifts_only_down, "overflow", "On scores of -3000 and -3001"),
+    ("soft_lookup", subtracts_the_first, "overflow", "On scores of 800 and 4000"),
+    ("soft_lookup", divides_before_subtracting, None, "at temperature 10"),
     ("soft_lookup", other_default, None, "The default is 1."),
     ("soft_lookup", by_the_package, "package", "calls the package"),
     ("soft_lookup", lambda *a: attnlib.softmax(a[1] @ a[0]) @ a[2], "package", "calls the package"),
     ("soft_lookup", lambda *a: torch_like.softmax(*a), None, "index 0"),
     ("soft_lookup", leaves, None, "raised SystemExit"),
     ("soft_lookup", changes_input, "changes_input", "Work on a copy"),
-    ("soft_lookup", lambda *a: None, "no_return", "return"),
-    ("soft_lookup", lambda *a: "text", None, "not numbers"),
-    ("soft_lookup", lambda *a: by_matmul(*a)[None], "shape", "shape (2,); yours has (1, 2)"),
+    ("soft_lookup", lambda *a: None, None, "Does it end with a return?"),
+    ("soft_lookup", lambda *a: "text", None, "must be a NumPy array; yours is of type str"),
+    ("soft_lookup", lambda *a: by_matmul(*a)[None], None, "shape (2,); yours has (1, 2)"),
     ("soft_lookup", lambda *a: by_matmul(*a).round(3), None, "index 0 of the result should be"),
-    ("soft_lookup", lambda query, keys: 1, None, "TypeError"),
-    ("soft_lookup", 7, None, "not callable"),
+    ("soft_lookup", lambda query, keys: 1, "signature", "it takes (query, keys): too many"),
+    ("soft_lookup", 7, None, "Give a function"),
+    ("soft_lookup", lambda q, k, v, t=1.0: by_matmul(q, -k, v, 1 / t),
+     "temperature_multiplies and minus_sign", "Two things at once"),
 ]
 
 
@@ -201,22 +204,21 @@ def test_wrong_answers_are_told_what_is_wrong(exercise, answer, misconception, w
     assert words in verdict.message and len(verdict.message) < 500, verdict.message
 
 
-@pytest.mark.parametrize("misconception", _MISCONCEPTIONS)
-def test_each_misconception_of_soft_lookup_is_named(misconception):
-    imitation, hint = _MISCONCEPTIONS[misconception]
-    verdict = check("soft_lookup", lambda *arguments: imitation(*arguments))
-    assert verdict.passed is False and verdict.misconception == misconception
-    assert hint in verdict.message
+@pytest.mark.parametrize("mistake", soft_lookup_judge.mistakes, ids=lambda mistake: mistake.name)
+def test_each_mistake_of_soft_lookup_is_named(mistake):
+    verdict = check("soft_lookup", lambda *args: soft_lookup_judge.compute(*args, **mistake.choices))
+    assert verdict.passed is False and verdict.misconception == mistake.name
+    assert mistake.hint in verdict.message
 
 
 def test_untouched_answers_are_not_answered_yet():
     def stub(query, keys, values, temperature):
         raise NotImplementedError
 
-    for exercise in _JUDGES:
-        assert check(exercise, ...).passed is None
+    for exercise in EXERCISES:
+        assert check(exercise.id, ...).passed is None
     verdict = check("soft_lookup", stub)
-    assert verdict.passed is None and repr(verdict).startswith("Not answered yet. ")
+    assert verdict.passed is None and str(verdict).startswith("Not answered yet. ")
 
 
 def test_an_unknown_exercise_names_its_neighbours():
@@ -226,7 +228,7 @@ def test_an_unknown_exercise_names_its_neighbours():
 
 def test_verdicts_say_the_same_in_text_and_html_and_escape_it():
     verdict = check("never_wins", "<b>")
-    assert "&lt;b&gt;" in verdict._repr_html_() and "<b>" in repr(verdict)
+    assert "&lt;b&gt;" in verdict._repr_html_() and "<b>" in str(verdict)
     assert check("never_wins", "E").message.split(",")[0] in check("never_wins", "E")._repr_html_()
 
 

@@ -325,7 +325,8 @@ def test_odd_results_are_judged(exercise, result):
 @pytest.mark.parametrize("function", [lambda: 1, lambda *_: 1 / 0, lambda *a: a[0][99999]], ids=range(3))
 def test_errors_are_told(exercise, function):
     verdict = check(exercise, function)
-    assert verdict.passed is False and "raised" in verdict.message
+    assert verdict.passed is False
+    assert "raised" in verdict.message or "must take the arguments" in verdict.message
 
 
 @pytest.mark.parametrize("exercise, answer", [
