@@ -4,6 +4,7 @@ import numpy as np
 
 from attnlib.exercises.answers import as_floats, numbers, short
 from attnlib.exercises.calls import is_tensor
+from attnlib.exercises.compare import alike
 from attnlib.exercises.exercise import Exercise
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
 from attnlib.exercises.verdict import right, wrong
@@ -142,190 +143,474 @@ def _repeats(rows):
     return len(np.unique(rows, axis=0)) < len(rows)
 
 
+# What comes back in another form, or with numbers lost on the way; for every exercise on tensors
+
+
+def returned(out, form):
+    """A right result as one of the things that are returned instead of it."""
+    if form in ("half", "bfloat16", "half and back", "bfloat16 and back"):
+        import torch
+
+        low = out.to(torch.bfloat16 if form.startswith("b") else torch.float16)
+        return low.to(out.dtype) if form.endswith("back") else low
+    if form == "numpy":
+        return out.detach().numpy()
+    return out.squeeze() if form == "squeezed" else out
+
+
+_HALF = (
+    "Some step rounds to 16 bits: about three digits are left, and in float16 nothing beyond 65,504. Keep "
+    "the type that comes in."
+)
+RETURNED = (
+    *(Mistake("half_precision", _HALF, {"form": form})
+      for form in ("half and back", "bfloat16 and back", "half", "bfloat16")),
+    Mistake("squeezed", "A squeeze takes away every axis of size 1, and a batch, a text or a head of one "
+            "loses its axis. Name the axes that you join or drop.", {"form": "squeezed"}),
+    Mistake("numpy_result", "You return a NumPy array. Gradients end there; return the tensor.",
+            {"form": "numpy"}),
+)
+
+
+def of_another_call(compute, cases):
+    """A property: the value is not the right one of another case, as a cache or a shared buffer gives."""
+
+    def kept(case, value, expected):
+        for other in cases():
+            if other.gradient_of or other.name == case.name:
+                continue
+            ours = compute(*other.args)
+            if alike(value, ours) and not alike(expected, ours):
+                return (
+                    f"This is the result for another call ({other.name}). Something is left from one call "
+                    "for the next: a cache, a buffer, a default argument."
+                )
+        return None
+
+    return kept
+
+
 # split_heads
 
+_SPLITS = {
+    "right": lambda x, b, l, h, d: x.reshape(b, l, h, d).transpose(1, 2),
+    "view": lambda x, b, l, h, d: x.reshape(b, h, l, d),
+    "view_or_error": lambda x, b, l, h, d: x.view(b, h, l, d),
+    "joined_view": lambda x, b, l, h, d: x.view(b * l, h, d).view(b, l, h, d).transpose(1, 2),
+    "turned_view": lambda x, b, l, h, d: x.transpose(1, 2).view(b, h, d, l).transpose(2, 3),
+    "no_transpose": lambda x, b, l, h, d: x.reshape(b, l, h, d),
+    "interleaved": lambda x, b, l, h, d: x.reshape(b, l, d, h).permute(0, 3, 1, 2),
+    "as_width": lambda x, b, l, h, d: x.reshape(b, l, d, h).transpose(1, 2),
+    "last_pair": lambda x, b, l, h, d: x.reshape(b, l, h, d).transpose(2, 3),
+    "outer_pair": lambda x, b, l, h, d: x.reshape(b, l, h, d).transpose(1, 3),
+    "first_pair": lambda x, b, l, h, d: x.reshape(b, l, h, d).transpose(0, 1),
+    "heads_last": lambda x, b, l, h, d: x.reshape(b, l, h, d).permute(0, 2, 3, 1),
+    "heads_first": lambda x, b, l, h, d: x.reshape(b, l, h, d).permute(2, 0, 1, 3),
+    "in_batch": lambda x, b, l, h, d: x.reshape(b, l, h, d).transpose(1, 2).reshape(b * h, l, d),
+    "in_batch_heads_first": lambda x, b, l, h, d: (
+        x.reshape(b, l, h, d).permute(2, 0, 1, 3).reshape(h * b, l, d)),
+    "batch_mixed": lambda x, b, l, h, d: x.reshape(h, b, l, d).transpose(0, 1),
+    "batch_reshaped": lambda x, b, l, h, d: x.reshape(b, l, h, d).permute(2, 0, 1, 3).reshape(b, h, l, d),
+    "length_first": lambda x, b, l, h, d: x.reshape(l, b, h, d).permute(1, 2, 0, 3),
+    "read_length_first": lambda x, b, l, h, d: x.reshape(b, l, h, d).permute(1, 2, 0, 3),
+    "positions_cut": lambda x, b, l, h, d: x.reshape(b, l, h, d).permute(1, 2, 0, 3).reshape(b, h, l, d),
+    "features_cut": lambda x, b, l, h, d: x.transpose(1, 2).reshape(b, h, l, d),
+    "positions_chunked": lambda x, b, l, h, d: _torch().stack(x.chunk(h, 1), 1),
+    "along_positions": lambda x, b, l, h, d: x.reshape(b, l, h, d).transpose(1, 2).reshape(b, h * l, d),
+    "copies": lambda x, b, l, h, d: x.unsqueeze(1).expand(b, h, l, h * d),
+    "reversed": lambda x, b, l, h, d: x.reshape(b, l, h, d).transpose(1, 2).flip(1),
+    "backwards": lambda x, b, l, h, d: x.reshape(b, l, h, d).transpose(1, 2).flip(-1),
+    "words_reversed": lambda x, b, l, h, d: x.reshape(b, l, h, d).transpose(1, 2).flip(2),
+    "first_block": lambda x, b, l, h, d: x[:, None, :, :d].expand(b, h, l, d),
+    "last_block": lambda x, b, l, h, d: x[:, None, :, -d:].expand(b, h, l, d),
+    "step_one": lambda x, b, l, h, d: x.unfold(-1, d, 1)[:, :, :h].transpose(1, 2),
+    "step_of_heads": lambda x, b, l, h, d: _torch().stack([x[..., i * h : i * h + d] for i in range(h)], 1),
+    "last_feature_lost": lambda x, b, l, h, d: _without(x.reshape(b, l, h, d).transpose(1, 2), -1),
+    "last_head_lost": lambda x, b, l, h, d: _without(x.reshape(b, l, h, d).transpose(1, 2), 1),
+    "last_head_missing": lambda x, b, l, h, d: x.reshape(b, l, h, d).transpose(1, 2)[:, :-1],
+    "first_sentence": lambda x, b, l, h, d: x[:1].reshape(1, l, h, d).transpose(1, 2).expand(b, h, l, d),
+    "one_sentence": lambda x, b, l, h, d: x[:1].reshape(1, l, h, d).transpose(1, 2),
+    "one_sentence_no_axis": lambda x, b, l, h, d: x[0].reshape(l, h, d).transpose(0, 1),
+    "scaled": lambda x, b, l, h, d: x.reshape(b, l, h, d).transpose(1, 2) / d**0.5,
+    "list": lambda x, b, l, h, d: tuple(x.split(d, -1)),
+    "one_head_as_it_is": lambda x, b, l, h, d: x if h == 1 else x.reshape(b, l, h, d).transpose(1, 2),
+    "strides": lambda x, b, l, h, d: x.as_strided((b, h, l, d), (l * h * d, d, h * d, 1), x.storage_offset()),
+    "offset": lambda x, b, l, h, d: x.as_strided(
+        (b, h, l, d), (x.stride(0), d * x.stride(2), x.stride(1), x.stride(2)), 0),
+    "of_64": lambda x, b, l, h, d: x.reshape(b, l, h * d // 64, 64).transpose(1, 2),
+    "eight": lambda x, b, l, h, d: x.reshape(b, l, 8, h * d // 8).transpose(1, 2),
+    "float_width": lambda x, b, l, h, d: x.reshape(b, l, h, h * d / h).transpose(1, 2),
+}  # fmt: skip
 
-def split(x, n_heads, *, order="right"):
+
+def split(x, n_heads, *, order="right", form="right"):
+    if order in ("n_heads.shape", "n_heads.size"):
+        return n_heads.shape if order == "n_heads.shape" else n_heads.size
     b, length, width = x.shape
-    h, d = n_heads, width // n_heads
-    parts = x.reshape(b, length, h, d)
-    if order == "view_or_error":
-        return x.view(b, h, length, d)
-    return {
-        "right": lambda: parts.permute(0, 2, 1, 3),
-        "view": lambda: x.reshape(b, h, length, d),
-        "no_transpose": lambda: parts,
-        "interleaved": lambda: x.reshape(b, length, d, h).permute(0, 3, 1, 2),
-        "as_width": lambda: x.reshape(b, length, d, h).permute(0, 2, 1, 3),
-        "last_pair": lambda: parts.permute(0, 1, 3, 2),
-        "outer_pair": lambda: parts.permute(0, 3, 2, 1),
-        "first_pair": lambda: parts.permute(1, 0, 2, 3),
-        "heads_last": lambda: parts.permute(0, 2, 3, 1),
-        "heads_first": lambda: parts.permute(2, 0, 1, 3),
-        "in_batch": lambda: parts.permute(0, 2, 1, 3).reshape(b * h, length, d),
-        "in_batch_heads_first": lambda: parts.permute(2, 0, 1, 3).reshape(h * b, length, d),
-        "batch_mixed": lambda: x.reshape(h, b, length, d).permute(1, 0, 2, 3),
-        "batch_reshaped": lambda: parts.permute(2, 0, 1, 3).reshape(b, h, length, d),
-        "length_first": lambda: x.reshape(length, b, h, d).permute(1, 2, 0, 3),
-        "positions_cut": lambda: parts.permute(1, 2, 0, 3).reshape(b, h, length, d),
-        "copies": lambda: x.unsqueeze(1).expand(b, h, length, width),
-        "reversed": lambda: parts.permute(0, 2, 1, 3).flip(1),
-        "backwards": lambda: parts.permute(0, 2, 1, 3).flip(-1),
-    }[order]()
+    out = _SPLITS[order](x, b, length, n_heads, width // n_heads)
+    return out if form == "right" else returned(out, form)
+
+
+def _without(x, axis):
+    x = x.clone()
+    x.select(axis, -1).zero_()
+    return x
+
+
+def _torch():
+    import torch
+
+    return torch
 
 
 _VIEW = (
-    "you cut (B, H, L, d) straight out of memory. A word's features lie side by side there, so what follows "
+    "You cut (B, H, L, d) straight out of memory. A word's features lie side by side there, so what follows "
     "the first head of a word is its next head, not the next word: heads and positions are mixed, and the "
     "shape is right all the same. First give each word's features a head axis, then exchange two axes."
+)
+_FIXED = (
+    "The sizes that you ask for do not hold as many numbers as x. Is one written as a number, or kept from "
+    "an earlier call? Read B, L and D off x.shape each time; a head has D // n_heads features, a whole "
+    "number."
 )
 _SPLIT = (
     Mistake("view_without_transpose", _VIEW, {"order": "view"}),
     Mistake("view_without_transpose", _VIEW, {"order": "view_or_error"}),
-    Mistake("no_transpose", "the heads still stand behind the positions, (B, L, H, d). Attention works "
+    Mistake("view_of_non_contiguous", "A view never copies, so it cannot join axes that lie apart in memory, "
+            "and x may be such a tensor. What copies where it must? (Or cut the last axis only: that a view "
+            "can always do.)", {"order": "joined_view"}),
+    Mistake("view_of_non_contiguous", "After a transposition the axes no longer lie in memory in their "
+            "order, and view refuses to copy. What does copy?", {"order": "turned_view"}),
+    Mistake("no_transpose", "The heads still stand behind the positions, (B, L, H, d). Attention works "
             "over the last two axes, and would let heads look at heads. Exchange positions and heads.",
             {"order": "no_transpose"}),
-    Mistake("interleaved", "your heads take every H-th feature. Head 0 should hold the first D/H "
+    Mistake("interleaved", "Your heads take every H-th feature. Head 0 should hold the first D/H "
             "features, head 1 the next, as whole blocks. In which order do the two new axes of the "
             "features stand?", {"order": "interleaved"}),
-    Mistake("heads_as_width", "you made heads of n_heads features. n_heads is how many heads there are; "
+    Mistake("heads_as_width", "You made heads of n_heads features. n_heads is how many heads there are; "
             "each has D / n_heads features.", {"order": "as_width"}),
-    Mistake("wrong_pair", "you exchanged heads and features. The pair to exchange is positions and heads.",
+    Mistake("wrong_pair", "You exchanged heads and features. The pair to exchange is positions and heads.",
             {"order": "last_pair"}),
-    Mistake("wrong_pair", "you exchanged positions and features. The pair to exchange is positions and "
+    Mistake("wrong_pair", "You exchanged positions and features. The pair to exchange is positions and "
             "heads.", {"order": "outer_pair"}),
-    Mistake("wrong_pair", "you exchanged batch and positions. The pair to exchange is positions and "
+    Mistake("wrong_pair", "You exchanged batch and positions. The pair to exchange is positions and "
             "heads.", {"order": "first_pair"}),
-    Mistake("features_before_positions", "each head comes out as (d, L). It must be (L, d): a row for "
+    Mistake("features_before_positions", "Each head comes out as (d, L). It must be (L, d): a row for "
             "each word.", {"order": "heads_last"}),
-    Mistake("heads_before_batch", "your heads stand before the batch, (H, B, L, d). Here the batch comes "
+    Mistake("heads_before_batch", "Your heads stand before the batch, (H, B, L, d). Here the batch comes "
             "first.", {"order": "heads_first"}, convention=True),
-    Mistake("heads_in_batch", "you fold the heads into the batch, (B * H, L, d), as torch does inside. "
+    Mistake("heads_in_batch", "You fold the heads into the batch, (B * H, L, d), as torch does inside. "
             "Here they keep an axis of their own.", {"order": "in_batch"}, convention=True),
-    Mistake("heads_in_batch", "you fold the heads into the batch, (H * B, L, d). Here they keep an axis "
+    Mistake("heads_in_batch", "You fold the heads into the batch, (H * B, L, d). Here they keep an axis "
             "of their own, behind the batch.", {"order": "in_batch_heads_first"}, convention=True),
-    Mistake("batch_mixed", "sentences of the batch are mixed: the batch axis was cut together with the "
+    Mistake("batch_mixed", "Sentences of the batch are mixed: the batch axis was cut together with the "
             "others. It must stay as it is.", {"order": "batch_mixed"}),
-    Mistake("batch_mixed", "the heads were moved before the batch, and then a reshape renamed the axes. "
+    Mistake("batch_mixed", "The heads were moved before the batch, and then a reshape renamed the axes. "
             "That moves sentences into one another. Exchange axes, do not rename them.",
             {"order": "batch_reshaped"}),
-    Mistake("length_first", "you read x as (L, B, D). Here the batch comes first, (B, L, D).",
-            {"order": "length_first"}, convention=True),
-    Mistake("batch_mixed", "positions were moved before the batch, and then a reshape renamed the axes. "
+    Mistake("batch_mixed", "Positions were moved before the batch, and then a reshape renamed the axes. "
             "That moves sentences into one another.", {"order": "positions_cut"}),
-    Mistake("copies", "every head holds all features. A head gets its own block of D/H.",
+    Mistake("length_first", "You read x as (L, B, D). Here the batch comes first, (B, L, D).",
+            {"order": "length_first"}, convention=True),
+    Mistake("length_first", "You read x as (L, B, D), so words take the place of sentences. Here the batch "
+            "comes first, (B, L, D).", {"order": "read_length_first"}, convention=True),
+    Mistake("transposed_and_renamed", "You transpose to (B, D, L), and then a reshape renames the axes: a "
+            "head's numbers are one feature of many words. Cut the features first, move axes afterwards.",
+            {"order": "features_cut"}),
+    Mistake("positions_split", "You cut the words into groups. What is cut into heads is the features of "
+            "each word, the last axis.", {"order": "positions_chunked"}),
+    Mistake("heads_along_positions", "The heads stand behind one another along the positions, (B, H * L, d). "
+            "Give them an axis of their own.", {"order": "along_positions"}),
+    Mistake("copies", "Every head holds all features. A head gets its own block of D/H.",
             {"order": "copies"}),
-    Mistake("heads_reversed", "your heads come in reverse order.", {"order": "reversed"}),
-    Mistake("features_reversed", "the features within each head come in reverse order.",
+    Mistake("heads_reversed", "Your heads come in reverse order.", {"order": "reversed"}),
+    Mistake("features_reversed", "The features within each head come in reverse order.",
             {"order": "backwards"}),
+    Mistake("words_reversed", "The words come in reverse order.", {"order": "words_reversed"}),
+    Mistake("every_head_the_same", "Every head holds the first block of features. Head h begins at feature "
+            "h * D/H.", {"order": "first_block"}),
+    Mistake("every_head_the_same", "Every head holds the last block of features. Head h begins at feature "
+            "h * D/H. (A lambda made in a loop reads its variable only when it is called.)",
+            {"order": "last_block"}),
+    Mistake("wrong_step", "Your heads overlap: each begins one feature after the one before. Head h begins "
+            "at feature h * D/H.", {"order": "step_one"}),
+    Mistake("wrong_step", "Your heads begin at h times the number of heads. Head h begins at h times the "
+            "width of a head, D/H.", {"order": "step_of_heads"}),
+    Mistake("last_lost", "The last feature of every head is 0: a slice or a loop ends one too early.",
+            {"order": "last_feature_lost"}),
+    Mistake("last_lost", "The last head is 0: a loop ends one too early.", {"order": "last_head_lost"}),
+    Mistake("last_lost", "The last head is missing: a loop ends one too early.",
+            {"order": "last_head_missing"}),
+    Mistake("first_sentence", "All sentences of the batch hold the heads of the first.",
+            {"order": "first_sentence"}),
+    *(Mistake("first_sentence", "Only the first sentence of the batch comes back.", {"order": order})
+      for order in ("one_sentence", "one_sentence_no_axis")),
+    Mistake("scaled", "The numbers are divided by the root of a head's width. That belongs to the scores; "
+            "splitting only moves numbers.", {"order": "scaled"}),
+    Mistake("list_of_heads", "You return the heads one by one. Put them into one tensor, with an axis for "
+            "the heads behind the batch.", {"order": "list"}),
+    Mistake("one_head_shortcut", "With one head you return x as it is. The axis of the single head stays.",
+            {"order": "one_head_as_it_is"}),
+    Mistake("strides_assumed", "You go through memory as if x were contiguous. x may lie there in another "
+            "order: read x.stride(), or let reshape and transpose do it.", {"order": "strides"}),
+    Mistake("offset_lost", "You begin at the start of the memory that x lies in. x may be a part of a larger "
+            "tensor: it begins at x.storage_offset().", {"order": "offset"}),
+    *(Mistake("fixed_size", _FIXED, {"order": order}) for order in ("of_64", "eight", "float_width")),
+    *(Mistake("arguments_swapped", "You take the number of heads first and x second. The call is "
+              "split_heads(x, n_heads).", {"order": order}) for order in ("n_heads.shape", "n_heads.size")),
+    *RETURNED,
 )
+
+
+_BOTH = "Is a size written as a number, or something kept from the call before?"
+_SINGLE = "Every axis stays, also one of size 1."
 
 
 def _split_cases():
     count = _counting
-    odd = count(4, 3, 2).permute(1, 2, 0)        # (3, 2, 4), features far apart in memory
+    turned = count(4, 3, 2).permute(1, 2, 0)        # (3, 2, 4), features far apart in memory
     return [
-        Case("2 sentences of 5 words, 12 features, 3 heads", (count(2, 5, 12), 3)),
-        Case("4 sentences of 3 words, 10 features, 2 heads", (count(4, 3, 10), 2)),
+        Case("2 sentences of 5 words, 12 features, 3 heads", (count(2, 5, 12), 3),
+             hint="The result is (B, H, L, D / H): write the four sizes beside each line."),
+        Case("4 sentences of 3 words, 10 features, 2 heads", (count(4, 3, 10), 2), hint=_BOTH),
         Case("as many words as heads", (count(2, 3, 6), 3)),
         Case("as many sentences as heads", (count(3, 4, 6), 3)),
+        Case("as many words as sentences", (count(3, 3, 8), 2)),
+        Case("the first sizes again, with 4 heads", (count(2, 5, 12), 4), hint=_BOTH),
         Case("one head", (count(2, 5, 4), 1), hint="The axis of the single head stays."),
         Case("as many heads as features", (count(2, 5, 3), 3)),
-        Case("a single word", (count(2, 1, 6), 2)),
-        Case("a single sentence", (count(1, 4, 6), 2)),
-        Case("a tensor that is not contiguous", (odd, 2),
+        Case("a single word", (count(2, 1, 6), 2), hint=_SINGLE),
+        Case("a single sentence", (count(1, 4, 6), 2), hint=_SINGLE),
+        Case("one sentence of one word and one head", (count(1, 1, 3), 1), hint=_SINGLE),
+        Case("a tensor that is not contiguous", (turned, 2),
              hint="A view cannot always be had of it; reshape copies where it must."),
-        Case("every second feature of a larger tensor", (count(2, 3, 16)[:, :, ::2], 4)),
-    ]
+        Case("a tensor of which words and features were transposed", (count(2, 4, 6).transpose(1, 2), 2),
+             hint="A view cannot always be had of it; reshape copies where it must."),
+        Case("a tensor of which sentences and words were transposed", (count(5, 2, 6).transpose(0, 1), 3),
+             hint="A view cannot always be had of it; reshape copies where it must."),
+        Case("every second feature of a larger tensor", (count(2, 3, 16)[:, :, ::2], 4),
+             hint="Its numbers do not lie side by side in memory."),
+        Case("a part of a larger tensor", (count(3, 5, 12)[1:, 1:, 2:8], 3),
+             hint="It does not begin where the memory begins."),
+        Case("the first sizes again, with other numbers", (7.25 - 3 * count(2, 5, 12), 3), hint=_BOTH),
+        Case("numbers beyond 100,000", (100_000.5 + count(2, 3, 4), 2), hint="Do not change the type."),
+    ]  # fmt: skip
 
 
-def _no_number_lost(case, value, expected):
-    found = _as_floats(value)
-    if found is None or np.array_equal(np.sort(found, axis=None), np.sort(_as_floats(expected), axis=None)):
+def _place(numbers, number):
+    """Where a number stands, if it stands there once."""
+    found = np.argwhere(numbers == number)
+    return tuple(int(i) for i in found[0]) if len(found) == 1 else None
+
+
+def _first_difference(case, value, expected):
+    """The place of the first wrong number, the number that stands there, and where in x it and the right
+    one stand; None where there are none to compare."""
+    found, wanted, x = _as_floats(value), _as_floats(expected), _as_floats(case.args[0])
+    if found is None or found.shape != wanted.shape or np.array_equal(found, wanted):
         return None
-    return "Some numbers of x are lost, or stand there twice."
+    at = tuple(int(i) for i in np.argwhere(found != wanted)[0])
+    return at, found[at], _place(x, wanted[at]), _place(x, found[at])
+
+
+def _wandered_in_splitting(case, value, expected):
+    difference = _first_difference(case, value, expected)
+    if difference is None or difference[2] is None:
+        return None
+    (b, h, word, feature), number, right, got = difference
+    told = (
+        f"Feature {feature} of head {h} for word {word} of sentence {b} should be feature {right[2]} of the "
+        "same word"
+    )
+    if got is None:
+        return f"{told}; what stands there, {number:g}, is not one number of x."
+    where = "the same word" if got[:2] == (b, word) else f"word {got[1]} of sentence {got[0]}"
+    return f"{told}; it is feature {got[2]} of {where}."
 
 
 # merge_heads
 
+_MERGES = {
+    "right": lambda x, b, h, l, d: x.transpose(1, 2).reshape(b, l, h * d),
+    "view": lambda x, b, h, l, d: x.reshape(b, l, h * d),
+    "view_or_error": lambda x, b, h, l, d: x.view(b, l, h * d),
+    "transposed_view": lambda x, b, h, l, d: x.transpose(1, 2).view(b, l, h * d),
+    "copied_too_early": lambda x, b, h, l, d: x.contiguous().transpose(1, 2).view(b, l, h * d),
+    "interleaved": lambda x, b, h, l, d: x.permute(0, 2, 3, 1).reshape(b, l, h * d),
+    "not_merged": lambda x, b, h, l, d: x.transpose(1, 2),
+    "mean": lambda x, b, h, l, d: x.mean(1),
+    "sum": lambda x, b, h, l, d: x.sum(1),
+    "mean_repeated": lambda x, b, h, l, d: x.mean(1).repeat(1, 1, h),
+    "first": lambda x, b, h, l, d: x[:, 0],
+    "longer": lambda x, b, h, l, d: x.reshape(b, h * l, d),
+    "axes_misread": lambda x, b, h, l, d: x.reshape(b, h, l * d),
+    "words_unbound": lambda x, b, h, l, d: x.transpose(2, 3).reshape(b, h, d * l),
+    "features_first": lambda x, b, h, l, d: x.transpose(2, 3).reshape(b, l, h * d),
+    "outer_pair": lambda x, b, h, l, d: x.transpose(1, 3).reshape(b, l, h * d),
+    "outer_pair_width": lambda x, b, h, l, d: x.transpose(1, 3).reshape(b, d, l * h),
+    "batch_mixed": lambda x, b, h, l, d: x.transpose(0, 1).reshape(b, l, h * d),
+    "batch_joined": lambda x, b, h, l, d: x.transpose(0, 1).reshape(h, l, b * d),
+    "length_mixed": lambda x, b, h, l, d: x.permute(2, 0, 1, 3).reshape(b, l, h * d),
+    "length_first": lambda x, b, h, l, d: x.permute(2, 0, 1, 3).reshape(l, b, h * d),
+    "width_first": lambda x, b, h, l, d: x.permute(0, 1, 3, 2).reshape(b, h * d, l),
+    "reversed": lambda x, b, h, l, d: x.flip(1).transpose(1, 2).reshape(b, l, h * d),
+    "backwards": lambda x, b, h, l, d: x.flip(-1).transpose(1, 2).reshape(b, l, h * d),
+    "words_reversed": lambda x, b, h, l, d: x.flip(2).transpose(1, 2).reshape(b, l, h * d),
+    "first_head": lambda x, b, h, l, d: x[:, 0].repeat(1, 1, h),
+    "last_head_lost": lambda x, b, h, l, d: _without(x, 1).transpose(1, 2).reshape(b, l, h * d),
+    "last_feature_lost": lambda x, b, h, l, d: _without(x, -1).transpose(1, 2).reshape(b, l, h * d),
+    "last_head_missing": lambda x, b, h, l, d: x[:, :-1].transpose(1, 2).flatten(2),
+    "first_sentence": lambda x, b, h, l, d: x[:1].transpose(1, 2).reshape(1, l, h * d).expand(b, l, h * d),
+    "one_sentence": lambda x, b, h, l, d: x[:1].transpose(1, 2).reshape(1, l, h * d),
+    "one_sentence_no_axis": lambda x, b, h, l, d: x[0].transpose(0, 1).reshape(l, h * d),
+    "scaled": lambda x, b, h, l, d: x.transpose(1, 2).reshape(b, l, h * d) / h,
+    "one_head_squeezed": lambda x, b, h, l, d: x.squeeze() if h == 1 else x.transpose(1, 2).flatten(2),
+    "one_word": lambda x, b, h, l, d: x.reshape(b, h * d) if l == 1 else x.transpose(1, 2).flatten(2),
+    "one_of_a_batch": lambda x, b, h, l, d: x.transpose(1, 2).flatten(2)[0 if b == 1 else slice(None)],
+    "with_count": lambda x, b, h, l, d: (x.transpose(1, 2).flatten(2), h),
+    "list": lambda x, b, h, l, d: tuple(x.unbind(1)),
+    "truncated": lambda x, b, h, l, d: x.long().transpose(1, 2).flatten(2),
+    "step_of_heads": lambda x, b, h, l, d: _stepped(x, h, d),
+    "strides": lambda x, b, h, l, d: x.as_strided((b, l, h * d), (l * h * d, h * d, 1), x.storage_offset()),
+    "512": lambda x, b, h, l, d: x.transpose(1, 2).reshape(b, l, 512),
+    "eight": lambda x, b, h, l, d: _torch().cat([x[:, i] for i in range(8)], -1),
+    "eight_sized": lambda x, b, h, l, d: x.transpose(1, 2).reshape(b, l, 8 * d),
+}  # fmt: skip
 
-def merge(x, *, order="right"):
-    b, h, length, d = x.shape
-    across = x.permute(0, 2, 1, 3)               # (B, L, H, d)
-    shape = (b, length, h * d)
-    if order == "view_or_error":
-        return x.view(shape)
-    if order == "transposed_view":
-        return across.view(shape)
-    return {
-        "right": lambda: across.reshape(shape),
-        "view": lambda: x.reshape(shape),
-        "interleaved": lambda: x.permute(0, 2, 3, 1).reshape(shape),
-        "not_merged": lambda: across,
-        "mean": lambda: x.mean(1),
-        "sum": lambda: x.sum(1),
-        "first": lambda: x[:, 0],
-        "longer": lambda: x.reshape(b, h * length, d),
-        "features_first": lambda: x.permute(0, 1, 3, 2).reshape(shape),
-        "outer_pair": lambda: x.permute(0, 3, 2, 1).reshape(shape),
-        "batch_mixed": lambda: x.permute(1, 0, 2, 3).reshape(shape),
-        "length_mixed": lambda: x.permute(2, 0, 1, 3).reshape(shape),
-        "length_first": lambda: x.permute(2, 0, 1, 3).reshape(length, b, h * d),
-        "width_first": lambda: across.reshape(shape).transpose(1, 2),
-        "reversed": lambda: across.flip(2).reshape(shape),
-    }[order]()
+
+def merge(x, *, order="right", form="right"):
+    out = _MERGES[order](x, *x.shape)
+    return out if form == "right" else returned(out, form)
+
+
+def _stepped(x, h, d):
+    """Blocks that begin at h times the number of heads, later ones over earlier ones."""
+    out = x.new_zeros(x.shape[0], x.shape[2], h * d)
+    for i in range(h):
+        n = min(d, h * d - i * h)
+        out[..., i * h : i * h + n] = x[:, i, :, :n]
+    return out
 
 
 _MERGE_VIEW = (
-    "you relabelled memory as (B, L, H * d). A head's rows lie side by side there, so a word gets pieces of "
+    "You relabelled memory as (B, L, H * d). A head's rows lie side by side there, so a word gets pieces of "
     "other words from one head. Bring the heads of one word together before you join axes."
+)
+_TURNED = (
+    "After the transposition the numbers no longer lie in memory in the order of the axes, and view refuses "
+    "to copy them. What does copy?"
 )
 _MERGE = (
     Mistake("merge_by_view", _MERGE_VIEW, {"order": "view"}),
     Mistake("merge_by_view", _MERGE_VIEW, {"order": "view_or_error"}),
-    Mistake("view_of_transposed", "after the transposition the numbers no longer lie in memory in the "
-            "order of the axes, and view refuses to copy them. What does copy?",
-            {"order": "transposed_view"}),
-    Mistake("interleaved", "the heads' features are dealt out in turn. A word should get all of head 0, "
+    Mistake("view_of_transposed", _TURNED, {"order": "transposed_view"}),
+    Mistake("view_of_transposed", f"{_TURNED} (A copy made before the transposition does not help.)",
+            {"order": "copied_too_early"}),
+    Mistake("interleaved", "The heads' features are dealt out in turn. A word should get all of head 0, "
             "then all of head 1.", {"order": "interleaved"}),
-    Mistake("not_merged", "heads and features are still two axes. Join the last two.",
+    Mistake("not_merged", "Heads and features are still two axes. Join the last two.",
             {"order": "not_merged"}),
-    Mistake("heads_averaged", "you average the heads. Two heads that found different things are a blend "
+    Mistake("heads_averaged", "You average the heads. Two heads that found different things are a blend "
             "again; lay them side by side.", {"order": "mean"}),
-    Mistake("heads_added", "you add the heads. Lay them side by side; W_O mixes them afterwards.",
+    Mistake("heads_averaged", "Every head is replaced by the mean of all. Lay the heads side by side as they "
+            "are.", {"order": "mean_repeated"}),
+    Mistake("heads_added", "You add the heads. Lay them side by side; W_O mixes them afterwards.",
             {"order": "sum"}),
-    Mistake("one_head", "only head 0 comes back.", {"order": "first"}),
-    Mistake("heads_as_positions", "the heads stand behind one another along the positions. Lay them side "
+    Mistake("one_head", "Only head 0 comes back.", {"order": "first"}),
+    Mistake("heads_as_positions", "The heads stand behind one another along the positions. Lay them side "
             "by side along the features.", {"order": "longer"}),
-    Mistake("wrong_pair", "you exchanged positions and features before joining. The pair to exchange is "
+    Mistake("wrong_axes_joined", "You join words and features, so a head gets a row. Heads stand on axis 1 "
+            "and words on axis 2, (B, H, L, d): bring a word's heads together, then join heads and features.",
+            {"order": "axes_misread"}),
+    Mistake("wrong_axes_joined", "You lay the words side by side. Lay the heads of each word side by side.",
+            {"order": "words_unbound"}),
+    Mistake("wrong_pair", "You exchanged positions and features before joining. The pair to exchange is "
             "heads and positions.", {"order": "features_first"}),
-    Mistake("wrong_pair", "you exchanged heads and features before joining. The pair to exchange is heads "
-            "and positions.", {"order": "outer_pair"}),
-    Mistake("batch_mixed", "heads were moved before the batch and then relabelled: sentences are mixed. "
-            "The batch axis must stay first.", {"order": "batch_mixed"}),
-    Mistake("batch_mixed", "positions were moved before the batch and then relabelled: sentences are "
+    *(Mistake("wrong_pair", "You exchanged heads and features before joining. The pair to exchange is heads "
+              "and positions.", {"order": order}) for order in ("outer_pair", "outer_pair_width")),
+    *(Mistake("batch_mixed", "Heads were moved before the batch and then relabelled: sentences are mixed. "
+              "The batch axis must stay first.", {"order": order})
+      for order in ("batch_mixed", "batch_joined")),
+    Mistake("batch_mixed", "Positions were moved before the batch and then relabelled: sentences are "
             "mixed.", {"order": "length_mixed"}),
-    Mistake("length_first", "your result is (L, B, D). Here the batch comes first, (B, L, D).",
+    Mistake("length_first", "Your result is (L, B, D). Here the batch comes first, (B, L, D).",
             {"order": "length_first"}, convention=True),
-    Mistake("features_before_positions", "your result is (B, D, L). A row for each word, please: (B, L, "
+    Mistake("features_before_positions", "Your result is (B, D, L). A row for each word, please: (B, L, "
             "D).", {"order": "width_first"}),
-    Mistake("heads_reversed", "the heads come in reverse order. Head 0 first.", {"order": "reversed"}),
+    Mistake("heads_reversed", "The heads come in reverse order. Head 0 first.", {"order": "reversed"}),
+    Mistake("features_reversed", "The features within each head come in reverse order.",
+            {"order": "backwards"}),
+    Mistake("words_reversed", "The words come in reverse order.", {"order": "words_reversed"}),
+    Mistake("every_head_the_same", "Head 0 stands in the place of every head.", {"order": "first_head"}),
+    Mistake("last_lost", "The place of the last head is 0: a loop ends one too early.",
+            {"order": "last_head_lost"}),
+    Mistake("last_lost", "The last feature of every head is 0: a slice ends one too early.",
+            {"order": "last_feature_lost"}),
+    Mistake("last_lost", "The last head is missing: a loop ends one too early.",
+            {"order": "last_head_missing"}),
+    Mistake("first_sentence", "All sentences of the batch come out as the first.",
+            {"order": "first_sentence"}),
+    *(Mistake("first_sentence", "Only the first sentence of the batch comes back.", {"order": order})
+      for order in ("one_sentence", "one_sentence_no_axis")),
+    Mistake("scaled", "The numbers are divided by the number of heads. Merging only moves numbers.",
+            {"order": "scaled"}),
+    Mistake("squeezed", "With one head a squeeze takes away every axis of size 1, a batch or a text of one "
+            "too. Join heads and features as always.", {"order": "one_head_squeezed"}),
+    Mistake("squeezed", "With a single word its axis is lost. It stays, of size 1.", {"order": "one_word"}),
+    Mistake("squeezed", "With a single sentence the batch axis is lost. It stays, of size 1.",
+            {"order": "one_of_a_batch"}),
+    Mistake("more_returned", "You return the number of heads too. Only the merged tensor is asked for.",
+            {"order": "with_count"}),
+    Mistake("list_of_heads", "You return the heads one by one. Lay them side by side in one tensor.",
+            {"order": "list"}),
+    Mistake("truncated", "The result is of whole numbers, so what stands behind the point is lost. Keep the "
+            "type that comes in.", {"order": "truncated"}),
+    Mistake("wrong_step", "Your blocks begin at h times the number of heads. Head h begins at h times the "
+            "width of a head, d.", {"order": "step_of_heads"}),
+    Mistake("strides_assumed", "You go through memory as if split_heads had left x there. x may lie in "
+            "another order: read x.stride(), or let transpose and reshape do it.", {"order": "strides"}),
+    *(Mistake("fixed_size", "A size is written as a number, or kept from an earlier call. Read all four off "
+              "x.shape; the width is H * d.", {"order": order}) for order in ("512", "eight", "eight_sized")),
+    *RETURNED,
 )
 
 
 def _merge_cases():
     count = _counting
     return [
-        Case("2 sentences, 3 heads, 5 words, 4 features a head", (count(2, 3, 5, 4),)),
-        Case("4 sentences, 2 heads, 3 words, 5 features a head", (count(4, 2, 3, 5),)),
+        Case("2 sentences, 3 heads, 5 words, 4 features a head", (count(2, 3, 5, 4),),
+             hint="The result is (B, L, H * d), and heads stand on axis 1 of x: write the sizes beside each "
+             "line."),
+        Case("4 sentences, 2 heads, 3 words, 5 features a head", (count(4, 2, 3, 5),), hint=_BOTH),
         Case("as many words as heads", (count(2, 3, 3, 2),)),
         Case("as many sentences as heads", (count(3, 3, 4, 2),)),
+        Case("as many words as sentences", (count(3, 2, 3, 4),)),
         Case("one head", (count(2, 1, 5, 4),)),
-        Case("heads of one feature", (count(2, 3, 4, 1),)),
-        Case("a single word", (count(2, 3, 1, 2),)),
+        Case("heads of one feature", (count(2, 3, 4, 1),), hint=_SINGLE),
+        Case("a single word", (count(2, 3, 1, 2),), hint=_SINGLE),
+        Case("a single sentence", (count(1, 3, 4, 2),), hint=_SINGLE),
+        Case("a single sentence and one head", (count(1, 1, 4, 2),), hint=_SINGLE),
+        Case("one of everything but features", (count(1, 1, 1, 3),), hint=_SINGLE),
         Case("heads that were split by a transposition", (count(2, 5, 3, 4).transpose(1, 2),)),
         Case("a tensor whose features lie far apart", (count(4, 3, 5, 2).permute(3, 1, 2, 0),)),
-    ]
+        Case("every second feature of a larger tensor", (count(2, 3, 4, 6)[..., ::2],)),
+        Case("a part of a larger tensor", (count(3, 3, 5, 4)[1:, :2, 1:, 1:],),
+             hint="It does not begin where the memory begins."),
+        Case("the first sizes again, with other numbers", (7.25 - 3 * count(2, 3, 5, 4),), hint=_BOTH),
+        Case("numbers beyond 100,000", (100_000.5 + count(2, 2, 3, 4),), hint="Do not change the type."),
+    ]  # fmt: skip
+
+
+def _wandered_in_merging(case, value, expected):
+    difference = _first_difference(case, value, expected)
+    if difference is None or difference[2] is None:
+        return None
+    (b, word, feature), number, right, got = difference
+    told = f"Feature {feature} of word {word} of sentence {b} should be feature {right[3]} of head {right[1]}"
+    if got is None:
+        return f"{told}; what stands there, {number:g}, is not one number of x."
+    where = "" if (got[0], got[2]) == (b, word) else f" for word {got[2]} of sentence {got[0]}"
+    return f"{told}; it is feature {got[3]} of head {got[1]}{where}."
 
 
 def _counting(*shape):
@@ -333,23 +618,93 @@ def _counting(*shape):
 
     return torch.arange(1.0, 1 + int(np.prod(shape)), dtype=torch.float64).reshape(shape)
 
+
 split_heads = FunctionExercise(
     split, _split_cases, _SPLIT,
     "Checked with sizes that all differ and with sizes that are equal, with one head, one word and one "
     "feature a head, and on tensors that are not contiguous. Every feature lands in its head.",
-    properties=(_no_number_lost,),
-)
+    properties=(of_another_call(split, _split_cases), _wandered_in_splitting),
+)  # fmt: skip
 
 merge_heads = FunctionExercise(
     merge, _merge_cases, _MERGE,
     "Checked with sizes that all differ and with sizes that are equal, and on heads as split_heads "
     "leaves them in memory. Each word has its heads side by side again.",
-)
+    properties=(of_another_call(merge, _merge_cases), _wandered_in_merging),
+)  # fmt: skip
 
 EXERCISES = (
-    Exercise("price_of_heads", "09", price_of_heads, (), "", "prediction"),
-    Exercise("exposing_input", "09", exposing_input, (), "", "construction"),
-    Exercise("hiding_input", "09", hiding_input, (), "", "construction"),
-    Exercise("split_heads", "09", split_heads, (), "", "function"),
-    Exercise("merge_heads", "09", merge_heads, (), "", "function"),
-)
+    Exercise(
+        "price_of_heads", "09", price_of_heads,
+        (
+            "The layer stays 768 wide. How wide is one head before, and how wide after?",
+            "Write each of the four with D, H and d = D / H: the sizes of W_Q, W_K, W_V, W_O; H tables of "
+            "L x L dot products of length d; H tables of L x L weights; a table of rank at most d. Which of "
+            "them changes when H doubles and H * d stays?",
+            "Where H and d occur only as a product, the factor is 1. The number of weights holds H alone, "
+            "and the rank holds d alone.",
+        ),
+        "# Matrices and products depend on H * d = 768. Weights go with H, the rank with d.\n"
+        "answer = (1, 1, 2, 0.5)",
+        "prediction",
+    ),
+    Exercise(
+        "exposing_input", "09", exposing_input,
+        (
+            "Number the 24 places of x as they lie in memory: word 0's six features, then word 1's, and so "
+            "on. The view cuts this row of numbers into 3 heads of 4 words of 2 features.",
+            "Pairs of features travel together. Pair number n = 3 * word + head goes, in the view, to head "
+            "n // 4 and word n % 4.",
+            "Look for a pair n with n // 4 equal to its own head, n % 3, and n % 4 not equal to its own "
+            "word, n // 3. There is one in head 0 and one in head 2, and more in head 1.",
+        ),
+        "# Word 1's first pair of features is pair number 3: head 3 // 4 = 0, its own, and word 3 % 4 = 3.\n"
+        "answer = (1, 0)",
+        "construction",
+    ),
+    Exercise(
+        "hiding_input", "09", hiding_input,
+        (
+            "Begin as small as it goes: one sentence, two words, two heads, one feature a head. Write the "
+            "four numbers as they lie in memory, and how each of the two ways reads them.",
+            "In that smallest case the true split and the view differ only in the two numbers in the middle. "
+            "What must be true of these two?",
+            "The second head's part of word 0 must equal the first head's part of word 1. All else may "
+            "differ, and must, so that neither words nor heads are alike.",
+        ),
+        "# In memory: 1, 2 | 2, 3. Both ways give head 0 the numbers 1, 2 and head 1 the numbers 2, 3.\n"
+        "answer = ([[[1.0, 2.0], [2.0, 3.0]]], 2)",
+        "construction",
+    ),
+    Exercise(
+        "split_heads", "09", split_heads,
+        (
+            "Two steps: cut the features of each word into heads, then bring the heads before the words. "
+            "Which sizes stand there after each?",
+            "(B, L, D) becomes (B, L, H, d) with d = D // H, and that becomes (B, H, L, d). The first step "
+            "may be a reshape, since it only cuts the last axis. The second moves axes: no reshape can do "
+            "it.",
+            "Reshape to (B, L, H, d), then transpose axes 1 and 2.",
+        ),
+        """def split_heads(x, n_heads):
+    batch, length, width = x.shape
+    by_head = x.reshape(batch, length, n_heads, width // n_heads)   # each word's features, cut into heads
+    return by_head.transpose(1, 2)                                  # (B, H, L, d)""",
+        "function",
+    ),
+    Exercise(
+        "merge_heads", "09", merge_heads,
+        (
+            "Go back the way that split_heads came, its last step first.",
+            "Only axes that stand side by side in the right order may be joined: heads and features. What "
+            "must move before?",
+            "Transpose axes 1 and 2, so that the sizes are (B, L, H, d), and join the last two with reshape, "
+            "which copies where it must. view refuses to.",
+        ),
+        """def merge_heads(x):
+    batch, n_heads, length, width = x.shape
+    by_word = x.transpose(1, 2)                                     # (B, L, H, d): a word's heads together
+    return by_word.reshape(batch, length, n_heads * width)""",
+        "function",
+    ),
+)  # fmt: skip
