@@ -45,9 +45,11 @@ def running(notebook, folder, env=None):
         # Its warnings are about the connection, which stays on this machine.
         extra_arguments=["--log-level=ERROR"],
     )
-    # A user's own IPython start-up files could hide what a lesson forgets to import.
-    with tempfile.TemporaryDirectory() as profile:
-        env = {**os.environ, **ONE_THREAD, "IPYTHONDIR": profile, **(env or {})}
+    # A user's own IPython start-up files could hide what a lesson forgets to import; and what a lesson
+    # tries is not to stand in the user's record of exercises.
+    with tempfile.TemporaryDirectory() as folder_for_this_run:
+        own = {"IPYTHONDIR": folder_for_this_run, "ATTNLIB_DATA": folder_for_this_run}
+        env = {**os.environ, **ONE_THREAD, **own, **(env or {})}
         # nbclient leaves a kernel running whose manager it was given, unless told.
         with client.setup_kernel(cwd=str(folder), env=env, cleanup_kc=True):
             yield client

@@ -6,6 +6,7 @@ keyword whose default is right; a `Mistake` sets one or more of them otherwise. 
 of mistakes, whose outputs a submission reproduces on every case is the one that it makes.
 """
 
+import contextlib
 import inspect
 import warnings
 from collections.abc import Callable
@@ -208,10 +209,18 @@ class FunctionExercise:
             return wrong(f"{told} With the same input again it gave something else. {STATE}", "state",
                          case.args)
         if not outcome.error and shapes(outcome.value) == shapes(ours):
-            lacking = next(filter(None, (has(case, outcome.value, ours) for has in self.properties)), None)
+            lacking = self._lacking(case, outcome.value, ours)
             if lacking:
                 told = f"On {case.name}: {lacking} {_capital(problem)}"
         return wrong(f"{told} {case.hint}".rstrip(), None, case.args)
+
+    def _lacking(self, case, value, ours):
+        """The first property's sentence; one that cannot read a value has nothing to say of it."""
+        for has in self.properties:
+            with contextlib.suppress(Exception), np.errstate(all="ignore"):
+                if lacking := has(case, value, ours):
+                    return lacking
+        return None
 
     def _wavers(self, function, cases, outcomes, first):
         """Whether a case that was right alone, or wrong, comes out differently a second time."""

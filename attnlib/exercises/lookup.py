@@ -326,7 +326,8 @@ soft_lookup = _ListsToo(
         Mistake("temperature_after_softmax", "You divide the weights by the temperature, so they no longer "
                 "sum to 1. Divide the scores.", {"uses": "later"}),
         Mistake("overflow", "The exponential of a large score is infinite, that of a very low one 0, and "
-                "inf/inf and 0/0 are NaN. Subtract the largest score first: it cancels in the quotient.", {"top": False}),
+                "inf/inf and 0/0 are NaN. Subtract the largest score first: it cancels in the quotient.",
+                {"top": False}),
     ),  # fmt: skip
     "Checked on small scores, on scores of several thousand of both signs, far apart and close together, at "
     "temperatures from 0.1 to 10, on whole numbers and on a single key. Your function is attention for one "
@@ -414,8 +415,8 @@ def soft_lookup(query, keys, values, temperature=1.0):
             "When are two weighted means with the same weights equal?",
             "The mean of (values - keys) under the weights must be zero. The differences themselves need not "
             "be.",
-            "Move one value away from its key by some vector, and a second one the other way, by as much more as "
-            "its weight is smaller. Compute the weights; do not round.",
+            "Move one value away from its key by some vector, and a second one the other way, by as much "
+            "more as its weight is smaller. Compute the weights, and do not round.",
         ),
         """
 import numpy as np
