@@ -165,8 +165,8 @@ leak_detector = LearnerTest(
         False: ("all_clean", "You call all eight models clean. Five of them leak."),
     },
     "All eight judged rightly, in two sizes each: three clean ones, of which one is noisy and one rounds, "
-    "and five leaks: the next token, a denominator, a single place, a gate, and the length. A detector that says "
-    "clean has still only failed to find a leak.",
+    "and five leaks: the next token, a denominator, a single place, a gate, and the length. A detector that "
+    "says clean has still only failed to find a leak.",
 )
 
 _DETECTOR = """
@@ -187,6 +187,8 @@ def leaks_or_not(model, length, width):
             if np.abs(model(other) - out)[:t].max() > room:
                 return True
     return False
+
+answer = leaks_or_not
 """
 
 EXERCISES = (
