@@ -1,9 +1,11 @@
-"""The exercises of lesson 06: each judge takes an answer and returns a verdict."""
+"""The exercises of lesson 06: each judge takes an answer and returns a verdict.
 
-from dataclasses import replace
+The variance of dot products is in `pair_variance`.
+"""
 
 import numpy as np
 
+from attnlib.exercises import pair_variance
 from attnlib.exercises.answers import as_floats, in_quotes, numbers, short
 from attnlib.exercises.exercise import Exercise
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
@@ -189,140 +191,6 @@ def _score(q, k, which):
     return f"{np.sort((q @ k.T).ravel())[which]:.4g}"
 
 
-def _variance(q, k, *, products="pairs", spread="variance", by="root", order="raw first", entries="as given"):
-    """`dot_product_variance`, or a wrong way of computing it."""
-    q, k = (np.asarray(x) if "float" in str(x.dtype) else np.asarray(x, dtype=float) for x in (q, k))
-    n, d = q.shape
-    if entries == "unit normal":
-        return np.float64(d), np.float64(1)
-    if entries == "independent":
-        raw = d * q.var() * k.var()
-        return raw, raw / d
-    s = {
-        "pairs": lambda: (q * k).sum(-1),
-        "all": lambda: q @ k.T,
-        "per query": lambda: q @ k.T,
-        "entries": lambda: q * k,
-        "columns": lambda: (q * k).sum(0),
-        "mean": lambda: (q * k).mean(-1),
-        "cosines": lambda: (q * k).sum(-1) / np.linalg.norm(q, axis=-1) / np.linalg.norm(k, axis=-1),
-        "sizes": lambda: np.abs((q * k).sum(-1)),
-        "sums": lambda: (q + k).sum(-1),
-    }[products]()
-    take = {
-        "variance": np.var,
-        "sample": lambda s: np.var(s, ddof=1),
-        "spread": np.std,
-        "mean square": lambda s: np.mean(s**2),
-        "sum": lambda s: np.var(s) * s.size,
-    }[spread]
-    if products == "per query":
-        rows, take = s, lambda s: np.mean(np.var(s, axis=-1))
-        s = rows
-    raw = take(s)
-    scaled = {
-        "root": lambda: take(s / np.sqrt(d)),
-        "width": lambda: take(s / d),
-        "variance by root": lambda: raw / np.sqrt(d),
-        "multiplies": lambda: take(s * np.sqrt(d)),
-        "pairs": lambda: take(s / np.sqrt(n)),
-        "not": lambda: raw,
-        "itself": lambda: take(s / np.std(s)),
-        "twice": lambda: take(s / np.sqrt(2 * d)),
-    }[by]()
-    return (scaled, raw) if order == "scaled first" else (raw, scaled)
-
-
-def _variance_cases():
-    rng = np.random.default_rng(61)
-
-    def pair(n, d, *, mean=0.4, dtype=float):
-        return tuple((mean + rng.normal(size=(n, d)) * (1, 2)[i]).astype(dtype) for i in range(2))
-
-    q, noise = pair(9, 4)
-    whole = rng.integers(-3, 4, size=(2, 6, 5))
-    together = np.ones(3) * rng.normal(size=(8, 1))
-    return [
-        Case("7 pairs of width 3", pair(7, 3)),
-        Case("5 pairs of width 16, more numbers than pairs", pair(5, 16)),
-        Case("6 pairs of whole numbers", tuple(whole)),
-        Case("keys that resemble their queries", (q, q + 0.3 * noise),
-             hint="Row i of q belongs to row i of k only."),
-        Case("entries with a large mean", pair(8, 5, mean=20.0), hint="A variance is about the mean."),
-        Case("entries that are all alike within a row", (together, together[::-1].copy())),
-        Case("as many pairs as numbers", pair(4, 4)),
-        Case("32-bit numbers", pair(10, 6, dtype=np.float32)),
-        Case("a single pair", pair(1, 3), hint="One number lies at its own mean: its variance is 0."),
-        Case("width 1", pair(6, 1)),
-    ]
-
-
-class _TwoNumbers(FunctionExercise):
-    """A judge to whom an array of two numbers is as good as two numbers."""
-
-    def _run(self, function, case, **choices):
-        outcome = super()._run(function, case, **choices)
-        value = outcome.value
-        if isinstance(value, np.ndarray) and value.shape == (2,):
-            return replace(outcome, value=tuple(value))
-        return outcome
-
-
-dot_product_variance = _TwoNumbers(
-    compute=_variance,
-    cases=_variance_cases,
-    mistakes=(
-        Mistake("all_pairs", "You take the variance over all n times n scores, of every query with every "
-                "key. Only row i with row i belongs together: n scores.", {"products": "all"}),
-        Mistake("per_query", "You take a variance for each query over all keys. Only row i with row i "
-                "belongs together: n scores, one variance.", {"products": "per query"}),
-        Mistake("entries", "You take the variance of the single products. A score is their sum over the row.",
-                {"products": "entries"}),
-        Mistake("columns", "You sum over the pairs, which gives a number for each column. A score is a "
-                "sum over its row: which axis is that?", {"products": "columns"}),
-        Mistake("mean_of_products", "You average the products of a row. A dot product is their sum.",
-                {"products": "mean"}),
-        Mistake("cosines", "You divide by the lengths: these are cosines, which do not spread as scores do.",
-                {"products": "cosines"}),
-        Mistake("absolute", "You take the size of a score without its sign, and both sides of zero "
-                "fall together.", {"products": "sizes"}),
-        Mistake("sums", "You add q and k. A score is made of their products.", {"products": "sums"}),
-        Mistake("ddof", "You divide by n - 1, which estimates the variance of a larger population. This "
-                "exercise divides by n.", {"spread": "sample"}, convention=True),
-        Mistake("standard_deviation", "You return the spread, which is the root of the variance.",
-                {"spread": "spread"}),
-        Mistake("mean_square", "You take the mean square. It is the variance only when the mean is 0, "
-                "and here any distribution may come.", {"spread": "mean square"}),
-        Mistake("sum_of_squares", "You add up the squared distances. A variance is their mean.",
-                {"spread": "sum"}),
-        Mistake("divided_by_width", "You scale the scores by 1/d. Divide them by the root of d.",
-                {"by": "width"}),
-        Mistake("variance_by_root", "You divide the variance by the root of d. The scores are divided "
-                "by it; what does that do to their squares?", {"by": "variance by root"}),
-        Mistake("multiplied", "You multiply by the root of d. Look at which way the second number should go.",
-                {"by": "multiplies"}),
-        Mistake("root_of_n", "You take the root of the number of pairs. The sum has as many terms as the "
-                "vectors are wide.", {"by": "pairs"}),
-        Mistake("not_scaled", "Your second number is the first. Divide the scores by the root of d.",
-                {"by": "not"}),
-        Mistake("standardised", "You divide the scores by their own spread, so your second number is "
-                "always 1. Divide by the root of d and see what comes out.", {"by": "itself"}),
-        Mistake("scaled_by_both", "You divide by the root of 2d. The widths of q and k are the same d, "
-                "and it counts once.", {"by": "twice"}),
-        Mistake("swapped", "The two numbers have changed places: raw first, then scaled.",
-                {"order": "scaled first"}),
-        Mistake("unit_normal", "You return what theory says of independent entries with mean 0 and "
-                "variance 1. These are other numbers: measure.", {"entries": "unit normal"}),
-        Mistake("formula", "You multiply d by the variances of the entries. That holds for independent "
-                "entries with mean 0; here any may come. Measure the scores themselves.",
-                {"entries": "independent"}),
-    ),
-    praise="Checked on independent and on related pairs, with means far from 0, on whole numbers, on "
-    "32-bit numbers, on a single pair and at width 1. The second number is the first divided by d, "
-    "because a variance is made of squares.",
-)
-
-
 def _scale(q, k, width, *, rule="mean and variance", root=True, inverse=True):
     """`choose_scale`, or a wrong way of choosing."""
     n, d = q.shape
@@ -442,11 +310,80 @@ choose_scale = FunctionExercise(
     atol=0.0,
 )
 
+_HEAD_SOLUTION = """
+old_spread = 64**0.5 / 8                        # of the old head's scores, divided by its temperature
+new_scores = (256 * (1 / 2) ** 2 * (1 / 2) ** 2) ** 0.5
+answer = new_scores / old_spread
+"""
+
+_COINS_SOLUTION = """
+drift = (55 - 45) / 100                         # the mean of one step; strangers have none
+answer = round((3 / drift) ** 2)                # drift * d = 3 * sqrt(d)
+"""
+
+_LARGEST_SOLUTION = """
+import numpy as np
+
+qs = np.array([[1, 1, 1, 1], [-1, -1, -1, -1]])
+answer = (qs, qs)                               # every step of a score comes out alike: 4 or -4
+"""
+
+_NONE_SOLUTION = """
+import numpy as np
+
+qs = np.array([[1, 1, 1, 1], [-1, -1, -1, -1]])
+ks = np.array([[1, 1, -1, -1], [-1, -1, 1, 1]])
+answer = (qs, ks)                               # two steps up, two steps down, whichever are drawn
+"""
+
+_SCALE_SOLUTION = """
+import numpy as np
+
+def choose_scale(q, k, width):
+    scores = (q * k).sum(axis=-1)
+    drift = scores.mean() / q.shape[1]                     # of one step
+    chance = scores.var() / q.shape[1]                     # the variance of one step
+    return 1 / np.sqrt((drift * width) ** 2 + chance * width)
+"""
+
 EXERCISES = (
-    Exercise("wider_head", "06", wider_head, (), "", "prediction"),
-    Exercise("fifty_five", "06", fifty_five, (), "", "prediction"),
-    Exercise("largest_variance", "06", largest_variance, (), "", "construction"),
-    Exercise("no_variance", "06", no_variance, (), "", "construction"),
-    Exercise("dot_product_variance", "06", dot_product_variance, (), "", "function"),
-    Exercise("choose_scale", "06", choose_scale, (), "", "function"),
-)
+    Exercise("wider_head", "06", wider_head, (
+        "What is the spread of the old head's scores before they are divided, and after? The new head shall "
+        "have the second of these.",
+        "A score's variance is d times the variance of an entry of q times that of an entry of k. The "
+        "spread 1/2 of both enters as a variance.",
+        "The new variance is 256 times 1/4 times 1/4. Its root is the spread, and the temperature that "
+        "brings it to 1.",
+    ), _HEAD_SOLUTION, "prediction"),
+    Exercise("fifty_five", "06", fifty_five, (
+        "A step is +1 where the coins agree and -1 where they do not. What is the mean of one step of a "
+        "match, and of a stranger?",
+        "After d steps the match's mean has grown as d, and a stranger's spread as the root of d. The "
+        "question sets the first to three times the second.",
+        "The mean of a step is 0.55 less 0.45. Divide 0.1 d = 3 times the root of d by the root of d, and "
+        "square.",
+    ), _COINS_SOLUTION, "prediction"),
+    Exercise("largest_variance", "06", largest_variance, (
+        "Look at trial B: one coin decides all entries of q, another all entries of k. What are the scores "
+        "then, at width 4?",
+        "Each column needs mean 0 and variance 1. A row of four signs and its opposite have that, whichever "
+        "signs you choose.",
+        "Give qs and ks the same two rows: a vector of signs and its opposite. Every score is then 4 or -4.",
+    ), _LARGEST_SOLUTION, "construction"),
+    Exercise("no_variance", "06", no_variance, (
+        "All scores are the same, and their mean is 0. So what is every single score?",
+        "Take a row of four signs and its opposite for qs, as before. For which other rows of signs is the "
+        "dot product with it 0?",
+        "Half of the steps must go up and half down: let the rows of ks agree with those of qs in two "
+        "places and differ in the other two.",
+    ), _NONE_SOLUTION, "construction"),
+    *pair_variance.EXERCISES,
+    Exercise("choose_scale", "06", choose_scale, (
+        "A mean square is a squared mean plus a variance. When the width grows tenfold, by how much does "
+        "the mean of a match's score grow, and by how much its variance?",
+        "Measure the mean and the variance of the scores of row i with row i. Divided by d they are those "
+        "of one step, and steps in the new head are of the same kind.",
+        "In the new head the mean is width times a step's mean, and the variance is width times a step's "
+        "variance. Add the squared mean and the variance: the scale is one over the root of that.",
+    ), _SCALE_SOLUTION, "function"),
+)  # fmt: skip
