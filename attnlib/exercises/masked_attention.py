@@ -114,6 +114,8 @@ def _attention(
     if scale == "after":
         weights = weights / width**0.5
     seen = visible.any(-1, keepdims=True)
+    if clean == "nan":
+        weights = np.nan_to_num(weights)
     if fill == "after" or clean in ("hidden", "rows"):
         weights = np.where(seen if clean == "rows" else visible, weights, 0)
     parts = scores if average == "scores" else weights
@@ -166,9 +168,7 @@ def _attention_cases():
     q, k, v = qkv(2, 4, n_query=3, n_key=3, width=5)
     turned = tuple(np.swapaxes(np.ascontiguousarray(np.swapaxes(x, 1, 2)), 1, 2) for x in (q, k, v))
     half = tuple(x.astype(np.float16) for x in qkv(width=4))
-    far = tuple(
-        np.array([[x] * 4 for x in rows], np.float16) for rows in ((200, -200, 0.01), (200, 200, 50))
-    )
+    far = tuple(np.array([[x] * 4 for x in rows], np.float16) for rows in ((200, 0.01), (200, 200, 199)))
     broadcasts = "The mask broadcasts to the scores as it is."
     exact = "A masked weight is exactly 0, whatever the size of the scores."
     nothing = "Its weights and its output are zeros, not NaN."
@@ -505,17 +505,23 @@ attention = FunctionExercise(
                 "without an ellipsis names a fixed number of them.", {"turn": "all"}),
         Mistake("one_batch_axis", "You turn the keys round as if there were always three axes. Count from "
                 "the end, so that there may be two, three or four.", {"turn": "one batch axis"}),
-        Mistake("outer_product", "np.dot pairs every sentence with every other one. Use @ or np.matmul, "
+        Mistake("outer_product", "With np.dot every sentence meets every other one. Use @ or np.matmul, "
                 "which go through a batch side by side.", {"average": "dot"}),
         *(Mistake("whole_results", _WHOLE, {"whole": part})
           for part in ("cut off", "output", "weights", "scores")),
         *(
             Mistake("half_precision", "You compute in half precision, where numbers end at 65504. Larger "
-                    "scores are infinite, and their row is NaN. Convert first.", {"own": which})
+                    "scores are infinite, and their row is lost. Convert first.",
+                    {"own": which, "clean": clean})
             for which in ("halves", "always")
+            for clean in (None, "nan")
         ),
-        Mistake("small_integers", "You multiply in the type of the input. A byte ends at 127 and begins "
-                "again at -128, and float16 ends at 65504. Convert first.", {"own": "all"}),
+        *(
+            Mistake("small_integers", "You multiply in the type of the input. A byte ends at 127 and begins "
+                    "again at -128, and float16 ends at 65504. Convert first.",
+                    {"own": "all", "clean": clean})
+            for clean in (None, "nan")
+        ),
     ),  # fmt: skip
     "Checked with and without masks of one to four axes, with queries that may attend to nothing, hidden "
     "keys of any size, scores from 1e-3 to 1e11, whole numbers and half precision. This is "
@@ -727,12 +733,15 @@ padded_attention = FunctionExercise(
         _NAN,
         _UNIFORM,
         _OPENED,
-        Mistake(
-            "half_fill",
-            "You hide with a number such as -1e9, and half precision raises: float16 ends at 65504, and a "
-            "mask in float32 does not go with values in float16. In the other types a sentence of nothing "
-            "but padding gets the average of its padding.",
-            {"fill": "lowest", "half": "raises"},
+        *(
+            Mistake(
+                "half_fill",
+                "You hide with a number such as -1e9, and half precision raises: float16 ends at 65504, and "
+                "a mask in float32 does not go with values in float16. In the other types a sentence of "
+                "nothing but padding gets the average of its padding.",
+                {"fill": number, "half": "raises"},
+            )
+            for number in ("lowest", "-1e9")
         ),
         *(
             Mistake(
@@ -755,11 +764,14 @@ padded_attention = FunctionExercise(
             "half precision raises, as where a mask in float32 meets values in float16.",
             {"empty": "nan", "half": "raises"},
         ),
-        Mistake(
-            "half_opened",
-            "Half precision raises: float16 ends at 65504, and a mask in float32 does not go with values in "
-            "float16. In the other types a sentence of nothing but padding is attended to after all.",
-            {"empty": "opened", "half": "raises"},
+        *(
+            Mistake(
+                "half_opened",
+                "Half precision raises: float16 ends at 65504, and a mask in float32 does not go with values "
+                "in float16. In the other types a sentence of nothing but padding is attended to after all.",
+                {"empty": "opened", "half": "raises", "fill": number},
+            )
+            for number in ("-inf", "-1e9")
         ),
         Mistake(
             "times_infinity",

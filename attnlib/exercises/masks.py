@@ -58,8 +58,8 @@ def _causal_mask(
         mask = mask | (j == 0)
     elif more == "axes":
         mask = mask[None, None]
-    elif more == "shown":
-        mask = np.ones_like(mask)
+    elif more in ("shown", "hidden"):
+        mask = np.full_like(mask, more == "shown")
     elif more == "columns turned":
         mask = mask[:, ::-1]
     elif more == "T":
@@ -103,8 +103,8 @@ def _window_mask(n, window, *, before=None, after=0, own=True, causal=True, hide
         mask = (j >= n - window) & (j <= i)
     elif shape == "axes":
         mask = mask[None, None]
-    elif shape == "shown":
-        mask = np.ones_like(mask)
+    elif shape in ("shown", "hidden"):
+        mask = np.full_like(mask, shape == "shown")
     elif shape == "no window of 1":
         mask = mask if window > 1 else j <= i
     elif shape in ("int8", "uint8"):
@@ -149,6 +149,7 @@ def _real(tokens, pad_id, found):
         "between": lambda: np.logical_or.accumulate(real, -1)
         & np.logical_or.accumulate(real[:, ::-1], -1)[:, ::-1],
         "nowhere": lambda: np.ones_like(real),
+        "everywhere": lambda: np.zeros_like(real),
         "not the first": lambda: real | (place == 0),
         "not the last": lambda: real & (place < place[-1]),
         "so far": lambda: np.logical_and.accumulate(real, 0),
@@ -283,6 +284,7 @@ _ALL_SHOWN = (
     "Your mask shows everything. If you turn zeros and ones round with ~: that makes -1 and -2 of them, and "
     "both count as True. Turn booleans round."
 )
+_ALL_HIDDEN = "Your mask hides everything. True means: may attend. Where do you write a True?"
 _LONG = "Which numbers does the type of your positions hold? And is a size written into the code?"
 _IN_BYTES = (
     "You count positions or distances in a type that ends early: a byte holds 0 to 255, or -128 to 127, and "
@@ -392,6 +394,7 @@ causal_mask = FunctionExercise(
         Mistake("columns_turned", "You turn the order of the columns round, so each query sees the last keys "
                 "and not the first. Key 0 is seen by all that see anything.", {"more": "columns turned"}),
         Mistake("all_shown", _ALL_SHOWN, {"more": "shown"}),
+        Mistake("all_hidden", _ALL_HIDDEN, {"more": "hidden"}),
         *(Mistake("small_positions", _IN_BYTES, {"more": kind}) for kind in ("uint8", "int8")),
         *_FORMS,
     ),  # fmt: skip
@@ -488,6 +491,7 @@ window_mask = FunctionExercise(
         Mistake("extra_axes", "Your mask has two axes more than asked for. They come by themselves when it "
                 "is broadcast.", {"shape": "axes"}),
         Mistake("all_shown", _ALL_SHOWN, {"shape": "shown"}),
+        Mistake("all_hidden", _ALL_HIDDEN, {"shape": "hidden"}),
         *(
             Mistake("small_positions", _IN_BYTES, {"shape": kind})
             for kind in ("int8", "uint8", "places in int8")
@@ -525,7 +529,7 @@ _PADS = (
     Mistake("zero_is_falsy", "Where pad_id is 0 you take it for missing: in `pad_id or ...` and `if pad_id` "
             "0 counts as False. Ask whether it is None, if you must.", {"found": "falsy zero"}),
     Mistake("same_object", "You compare with `is`, which asks for the same object and not for the same "
-            "number. Python keeps one object each for small numbers only, up to 256. Use == or !=.",
+            "number. Python keeps one object each for small numbers only, up to 256. Compare with ==.",
             {"found": "same object"}),
     Mistake("ids_above", "You take every id above pad_id for real. Real ids may lie below it.",
             {"found": "larger"}),
@@ -577,6 +581,11 @@ def _token_cases():
     equal = "False is what equals pad_id, and nothing else. The ids may be any integers."
     return [
         Case("padding on the right, pad_id left out", (right_padded,)),
+        Case("the sizes of the first case and other ids",
+             (np.array([[3, 2, 3, 0, 0], [5, 8, 1, 6, 9], [5, 3, 8, 0, 0]]), 0),
+             hint="Is the mask of an earlier call kept?"),
+        Case("the ids of the first case, pad_id 4", (right_padded, 4),
+             hint="Is the mask of an earlier call kept? The padding is what equals pad_id."),
         Case("pad_id 9 and real tokens with ids 0, 1 and 12",
              (np.array([[0, 12, 9, 9], [1, 0, 5, 9]]), 9), hint="The padding is what equals pad_id."),
         Case("padding on the left", (np.array([[0, 0, 5, 3, 8, 2], [0, 7, 4, 1, 1, 3]]), 0),
@@ -589,10 +598,6 @@ def _token_cases():
         Case("as many sentences as tokens", (np.array([[4, 0, 0], [2, 7, 0], [6, 1, 5]]), 0),
              hint="Where sizes agree, a mask on the wrong axis raises no error."),
         Case("one token", (np.array([[8]]), 0)),
-        Case("the sizes of the first case and other ids", (np.array([[0, 2, 3, 0, 0], [0, 0, 1, 6, 9],
-             [5, 3, 8, 2, 1]]), 0), hint="Is the mask of an earlier call kept?"),
-        Case("the ids of the first case, pad_id 4", (right_padded, 4),
-             hint="Is the mask of an earlier call kept? The padding is what equals pad_id."),
         Case("one sentence with pad_id in its middle too", (np.array([[2, 0, 7, 6, 0, 0, 0]]), 0),
              hint=equal),
         Case("three sentences, columns first in memory",
@@ -654,6 +659,7 @@ padding_mask = FunctionExercise(
                 "places. Reshaping keeps the order in memory; new axes alone do what is asked.",
                 {"axes": "mixed"}),
         Mistake("all_shown", _ALL_SHOWN, {"found": "nowhere"}),
+        Mistake("all_hidden", _ALL_HIDDEN, {"found": "everywhere"}),
         Mistake("repeated", "You write the mask out for every query. An axis of length 1 does that without "
                 "the memory.", {"axes": "repeated"}),
         *_FORMS,
@@ -702,9 +708,12 @@ combined_mask = FunctionExercise(
         *_PADS,
         Mistake("over_queries", "You hide the padding as queries, by rows. It must be hidden as keys, by "
                 "columns; otherwise every real query that comes after it looks at it.", {"axes": "queries"}),
-        Mistake("axes_missing", "The ids' comparison has shape (B, L) and meets the triangle (L, L) as it "
-                "is, so B lies where the queries are. Unless the two are equal that is an error.",
-                {"axes": "as they are"}),
+        *(
+            Mistake("axes_missing", "The ids' comparison has shape (B, L) and meets the triangle (L, L) as "
+                    "it is, so B lies where the queries are. Unless the two are equal that is an error.",
+                    {"axes": "as they are", "shape": shape})
+            for shape in ("four", "two")
+        ),
         Mistake("queries_too", "You also empty the rows of padded queries. The exercise does not treat them "
                 "specially: their outputs are thrown away later.", {"axes": "both"}),
         Mistake("own_shown", "You let every token see itself, padding too. The exercise does not: a padded "
@@ -735,6 +744,7 @@ combined_mask = FunctionExercise(
                 "from the first token. Behind padding on the left each query then sees too little. Compare "
                 "places of one count.", {"future": "from the first real"}),
         Mistake("all_shown", _ALL_SHOWN, {"found": "nowhere", "future": "all"}),
+        Mistake("all_hidden", _ALL_HIDDEN, {"found": "everywhere"}),
         Mistake("three_axes", "Your mask has shape (B, L, L). Without the axis for heads, B would lie where "
                 "the heads are.", {"shape": "three"}),
         Mistake("one_mask_for_all", "Your mask has shape (L, L), with the padding of the first sentence "
