@@ -2,8 +2,10 @@
 
 from attnlib.exercises import (
     dropout,
+    hardware_side,
     heads,
     leaks,
+    llama3,
     lookup,
     masked_attention,
     masks,
@@ -26,6 +28,8 @@ EXERCISES = {
         heads,
         multi_head,
         dropout,
+        llama3,
+        hardware_side,
     )
     for exercise in lesson.EXERCISES
 }
