@@ -259,8 +259,8 @@ EXERCISES = (
     Exercise("least_nudge", "07", least_nudge, (
         "C hardly has any weight, so the weight of B depends on one number: the gap q.A - q.B. How large is "
         "it at (4, 1), and how small must it become for a slope of 0.2?",
-        "w_B (1 - w_B) is 0.2 where w_B is 0.276, that is, at a gap just below 1. The gap is q.(A - B), and "
-        "it changes fastest for a move along A - B or against it.",
+        "The slope w_B (1 - w_B) is 0.2 where w_B is 0.276, that is, at a gap just below 1. The gap is q.(A "
+        "- B), and it changes fastest for a move along A - B or against it.",
         "Move from (4, 1) in the direction of B - A = (-2, 2), by a length between 1.785 and 1.8.",
     ), _NUDGE_SOLUTION, "construction"),
     Exercise("two_stories", "07", two_stories, (
