@@ -13,6 +13,7 @@ from attnlib.exercises import (
     saturation,
     scaling,
     start,
+    weights,
 )
 
 EXERCISES = {
@@ -20,6 +21,7 @@ EXERCISES = {
     for lesson in (
         start,
         lookup,
+        weights,
         scaling,
         saturation,
         masks,

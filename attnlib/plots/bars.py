@@ -14,7 +14,7 @@ _NUMBER = 60   # pixels of "1.00" and the air before it
 
 
 @use_style()
-def weight_bars(labels, weights, *, title):
+def weight_bars(labels, weights, *, title, xlabel="weight"):
     """Draw weights as horizontal bars from 0 to 1, the first label on top, numbers at the ends.
 
     Parameters
@@ -26,6 +26,8 @@ def weight_bars(labels, weights, *, title):
         are their titles.
     title : str
         The question that the figure answers.
+    xlabel : str
+        What the bars measure, where it is a share of something else.
 
     Returns
     -------
@@ -52,7 +54,7 @@ def weight_bars(labels, weights, *, title):
         where = f"weights[{name!r}]" if isinstance(weights, dict) else "weights"
         _draw(ax, to_weights(values, (len(labels),), where), WIDTH * DPI / len(panels))
         ax.set_title(str(name))
-        ax.set_xlabel("weight")
+        ax.set_xlabel(xlabel)
     axes[0].set_yticks(range(len(labels)), labels)
     axes[0].invert_yaxis()
     fig.suptitle(title)

@@ -17,7 +17,12 @@ def test_bars_labels_and_numbers():
     assert [text.get_text() for text in ax.texts] == ["0.75", "0.25", "0"]
     assert [text.xy for text in ax.texts] == [(0.75, 0), (0.25, 1), (0, 2)]
     assert ax.get_ylim()[0] > ax.get_ylim()[1]            # the first label on top
-    assert fig.get_suptitle() == "Where?"
+    assert fig.get_suptitle() == "Where?" and ax.get_xlabel() == "weight"
+
+
+def test_bars_of_another_share_say_of_what():
+    fig = weight_bars("ab", {"small": [0.9, 0.1], "large": [0.4, 0.6]}, title="t", xlabel="share of all")
+    assert {ax.get_xlabel() for ax in fig.axes} == {"share of all"}
 
 
 def test_panels_share_the_scale_from_zero_to_one():
