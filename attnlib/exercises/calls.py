@@ -62,14 +62,22 @@ def call(function, args, kwargs=None, *, seconds=SECONDS, cpu_seconds=CPU_SECOND
     -------
     Outcome
     """
-    copies = [copy_of(arg) for arg in args]
     if "torch" not in sys.modules and imports_torch(function):
         with contextlib.suppress(ImportError):
             import torch  # noqa: F401  its first import takes longer than a call may
+    loaded = len(sys.modules)
+    outcome = _called(function, args, kwargs or {}, seconds, cpu_seconds)
+    if outcome.late and len(sys.modules) > loaded:  # it waited for an import, which comes once
+        outcome = _called(function, args, kwargs or {}, seconds, cpu_seconds)
+    return outcome
+
+
+def _called(function, args, kwargs, seconds, cpu_seconds):
+    copies = [copy_of(arg) for arg in args]
     with _fixed_surroundings():
         try:
             with _time_limit(seconds, cpu_seconds):
-                value = function(*copies, **{name: copy_of(x) for name, x in (kwargs or {}).items()})
+                value = function(*copies, **{name: copy_of(x) for name, x in kwargs.items()})
         except NotImplementedError:
             return Outcome(error="raised NotImplementedError", unanswered=True)
         except _TimeIsUp:
@@ -149,6 +157,20 @@ def _fixed_surroundings():
         finally:
             random.setstate(states[0])
             np.random.set_state(states[1])
+
+
+@contextlib.contextmanager
+def one_thread():
+    """Torch works in one thread: for small tensors more are slower, and a verdict must not depend on them."""
+    torch = sys.modules.get("torch")
+    before = torch and torch.get_num_threads()
+    if torch:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if torch:
+            torch.set_num_threads(before)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from itertools import combinations
 import numpy as np
 
 from attnlib.exercises.answers import short, uses_the_package
-from attnlib.exercises.calls import Outcome, call, copy_of, failure, is_tensor
+from attnlib.exercises.calls import Outcome, call, copy_of, failure, is_tensor, one_thread
 from attnlib.exercises.compare import alike, complaint, shapes
 from attnlib.exercises.verdict import right, unanswered, wrong
 
@@ -118,6 +118,10 @@ class FunctionExercise:
             return wrong(f"Give a function, without calling it; got {short(function)}.")
         if not self.package and uses_the_package(function):
             return wrong("Your function calls the package. Write the steps yourself.", "package")
+        with one_thread():
+            return self._judge(function)
+
+    def _judge(self, function):
         cases = self.cases()
         misfit = self.drive is None and _misfit(function, self.compute, cases[0])
         if misfit:
@@ -260,41 +264,45 @@ class FunctionExercise:
             return self._alike(outcomes[i], made(choices, i), strict)
 
         nearest, most = (), len(failing) / 2
+        alone, shows = {}, set()        # a mistake that fits `first`: where else it does not
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            for found, choices in self._suspects(outcomes[first], expected[first], made, first, strict):
-                if all(fits(choices, i) for i in rest):
-                    return found, True
-                fitting = {first, *(i for i in rest if fits(choices, i))}
-                count = len(fitting.intersection(failing))
-                if count > most and len(fitting) >= len(cases) * 2 / 3:
-                    nearest, most = found, count
+            for index, mistake in enumerate(self.mistakes):
+                for style in self.styles:
+                    choices = style | mistake.choices
+                    result = made(choices, first)
+                    if not self._alike(Outcome(expected[first]), result, strict):
+                        shows.add(index)
+                    if not self._alike(outcomes[first], result, strict):
+                        continue
+                    missed = [i for i in rest if not fits(choices, i)]
+                    if not missed:
+                        return (mistake,), True
+                    alone.setdefault(index, missed[0])
+                    count = len(set(failing).difference(missed))
+                    if count > most and len(missed) <= len(cases) / 3:
+                        nearest, most = (mistake,), count
+            for pair, telling in self._pairs(alone, shows, first, bool(outcomes[first].error)):
+                joined = pair[0].choices | pair[1].choices
+                if any(
+                    all(fits(style | joined, i) for i in (telling, first, *rest)) for style in self.styles
+                ):
+                    return pair, True
         return nearest, False
 
-    def _suspects(self, outcome, ours, made, first, strict):
-        """Mistakes, then pairs, and choices that give the submission's outcome on the first failing case.
+    def _pairs(self, alone, shows, first, raised):
+        """Pairs worth trying, each with the case on which it is tried first.
 
-        A pair needs both its mistakes to show there, or one that explains it alone and another that does
-        not show; all other pairs are not tried.
+        Where a mistake explains the first failing case alone, the other must explain a case that it does
+        not. Else both must show there; where the submission raises, two that do not are not looked for.
         """
-        right = Outcome(ours)
-        alone, shows = set(), set()
-        for index, mistake in enumerate(self.mistakes):
-            for style in self.styles:
-                result = made(style | mistake.choices, first)
-                if self._alike(outcome, result, strict):
-                    alone.add(index)
-                    yield (mistake,), style | mistake.choices
-                if not self._alike(right, result, strict):
-                    shows.add(index)
         for i, j in combinations(range(len(self.mistakes)), 2):
             pair = self.mistakes[i], self.mistakes[j]
-            joined = pair[0].choices | pair[1].choices
-            apart = len(joined) == len(pair[0].choices) + len(pair[1].choices)
-            if apart and ({i, j} <= shows or {i, j} & alone):
-                for style in self.styles:
-                    if self._alike(outcome, made(style | joined, first), strict):
-                        yield pair, style | joined
+            apart = not pair[0].choices.keys() & pair[1].choices.keys()
+            if apart and (i in alone or j in alone):
+                yield pair, alone.get(i, alone.get(j))
+            elif apart and not raised and i in shows and j in shows:
+                yield pair, first
 
     def _alike(self, outcome, made, strict):
         """Whether what our imitation came to is what the submission came to."""

@@ -2,6 +2,7 @@
 
 import random
 import re
+import sys
 import time
 
 import numpy as np
@@ -414,3 +415,17 @@ def test_the_dtype_of_the_first_argument_is_asked_for_where_promised():
     )  # fmt: skip
     assert exercise(lambda x: x).passed and exercise(lambda x: x.float()).passed
     assert "dtype of its first argument, torch.float32" in exercise(lambda x: x.double()).message
+
+
+def test_a_call_that_waited_for_an_import_is_made_again(monkeypatch):
+    calls = []
+
+    def function():
+        calls.append(1)
+        if len(calls) == 1:
+            monkeypatch.setitem(sys.modules, "loaded_by_a_call", random)
+            while True:
+                pass
+        return 1
+
+    assert call(function, (), cpu_seconds=0.1).value == 1 and len(calls) == 2
