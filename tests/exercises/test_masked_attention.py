@@ -492,7 +492,7 @@ class Equal(np.ndarray):
 ODD = [
     7, "text", None.__class__, lambda *a, **k: None, lambda *a, **k: "text", lambda *a, **k: np.nan,
     lambda *a, **k: np.zeros((0,)), lambda *a, **k: np.full((3, 5), np.nan), lambda *a, **k: {}, lambda: 1,
-    lambda *a, **k: np.zeros(10**7, bool), lambda *a, **k: torch.zeros(3), lambda *a, **k: 1 / 0,
+    lambda *a, **k: np.zeros(10**6, bool), lambda *a, **k: torch.zeros(3), lambda *a, **k: 1 / 0,
     lambda *a, **k: a[0], lambda *a, **k: (np.zeros((3, 2)), "text"), print,
     lambda *a, **k: np.array(["a", None], object), lambda *a, **k: np.array([True, False]),
     lambda *a, **k: np.ones((3, 5), complex), lambda *a, **k: np.zeros((3, 5), bool).view(Equal),
