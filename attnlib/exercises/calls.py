@@ -41,6 +41,8 @@ class Outcome:
         The call raised NotImplementedError.
     late : bool
         The call was ended because it took too long.
+    drew : bool
+        A global random generator was used.
     """
 
     value: Any = None
@@ -49,6 +51,7 @@ class Outcome:
     changed: int | None = None
     unanswered: bool = False
     late: bool = False
+    drew: bool = False
 
 
 def call(function, args, kwargs=None, *, seconds=SECONDS, cpu_seconds=CPU_SECONDS):
@@ -75,9 +78,11 @@ def call(function, args, kwargs=None, *, seconds=SECONDS, cpu_seconds=CPU_SECOND
 def _called(function, args, kwargs, seconds, cpu_seconds):
     copies = [copy_of(arg) for arg in args]
     with _fixed_surroundings():
+        before = _random_states()
         try:
             with _time_limit(seconds, cpu_seconds):
                 value = function(*copies, **{name: copy_of(x) for name, x in kwargs.items()})
+            drew = _random_states() != before
         except NotImplementedError:
             return Outcome(error="raised NotImplementedError", unanswered=True)
         except _TimeIsUp:
@@ -91,7 +96,16 @@ def _called(function, args, kwargs, seconds, cpu_seconds):
         value,
         None if value is not None else "returned None. Does it end with a return?",
         changed=next(changed, None),
+        drew=drew,
     )
+
+
+def _random_states():
+    """The states of the global generators, in a form that can be compared."""
+    torch = sys.modules.get("torch")
+    name, keys, *rest = np.random.get_state()
+    ours = bytes(torch.random.get_rng_state().numpy()[:64]) if torch else None
+    return random.getstate(), keys.tobytes(), tuple(rest), ours
 
 
 def failure(error):

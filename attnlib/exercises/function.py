@@ -8,6 +8,7 @@ of mistakes, whose outputs a submission reproduces on every case is the one that
 
 import contextlib
 import inspect
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -163,7 +164,7 @@ class FunctionExercise:
     def _problem(self, case, outcome, ours):
         """What is wrong with an outcome, as the end of a sentence that begins "On (the case)", or None."""
         if outcome.error:
-            return f"your function {outcome.error}."
+            return f"your function {outcome.error.rstrip('.')}."
         value = outcome.value
         if isinstance(value, _Graded):
             named = [p.name for p in inspect.signature(self.compute).parameters.values()]
@@ -212,6 +213,13 @@ class FunctionExercise:
         if self._wavers(function, cases, outcomes, first):
             return wrong(f"{told} With the same input again it gave something else. {STATE}", "state",
                          case.args)
+        earlier = self._stored(cases, outcomes, expected, first)
+        if earlier:
+            return wrong(f"{told} It is what your function gave on {earlier.name}. {STATE}", "state",
+                         case.args)
+        if outcome.drew:
+            return wrong(f"{told} Your function draws random numbers, and this exercise has none to draw.",
+                         "random", case.args)
         if not outcome.error and shapes(outcome.value) == shapes(ours):
             lacking = self._lacking(case, outcome.value, ours)
             if lacking:
@@ -235,6 +243,18 @@ class FunctionExercise:
             if not before.error and not self._same_again(before.value, again.value):
                 return True
         return False
+
+    def _stored(self, cases, outcomes, expected, first):
+        """An earlier case, of wholly other arguments, whose result was given again."""
+        late = outcomes[first]
+        for case, early, ours in zip(cases[:first], outcomes, expected, strict=False):
+            if late.error or early.error or not _many(late.value):
+                continue
+            arrays = [(a, b) for a, b in zip(case.args, cases[first].args, strict=False) if shapes(a)]
+            again = alike(late.value, early.value) and not alike(expected[first], ours)
+            if again and not any(alike(a, b) for a, b in arrays):
+                return case
+        return None
 
     def _same_again(self, before, again):
         try:
@@ -275,13 +295,18 @@ class FunctionExercise:
                         shows.add(index)
                     if not self._alike(outcomes[first], result, strict):
                         continue
-                    missed = [i for i in rest if not fits(choices, i)]
-                    if not missed:
-                        return (mistake,), True
-                    alone.setdefault(index, missed[0])
-                    count = len(set(failing).difference(missed))
-                    if count > most and len(missed) <= len(cases) / 3:
+                    missed, count = [], len(failing)
+                    for i in rest:              # the failing ones first
+                        if not fits(choices, i):
+                            missed.append(i)
+                            count -= i in failing
+                            if count <= most or len(missed) > len(cases) / 3:
+                                break
+                    else:
+                        if not missed:
+                            return (mistake,), True
                         nearest, most = (mistake,), count
+                    alone.setdefault(index, missed[0])
             for pair, telling in self._pairs(alone, shows, first, bool(outcomes[first].error)):
                 joined = pair[0].choices | pair[1].choices
                 if any(
@@ -355,6 +380,13 @@ def _with_gradients(function, case):
         return _Graded((out.detach(), *grads))
 
     return run
+
+
+def _many(result):
+    """Whether a result, or one of several, holds more than one number."""
+    if isinstance(result, (tuple, list)):
+        return any(map(_many, result))
+    return math.prod(getattr(result, "shape", ())) > 1
 
 
 def _capital(sentence):

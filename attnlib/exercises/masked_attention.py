@@ -16,7 +16,7 @@ def _number(fill, lowest):
 def _attention(
     q, k, v, mask=None, *, scale="width", axis=-1, hides=False, rows="given", fill="-inf", clean=None,
     empty="zero", top="row", average="values", order="output first", whole="floats", turn="last two",
-    scored="queries, keys", share=True, causal=None, own=None, base="e", only=None,
+    scored="queries, keys", share=True, causal=None, narrow=False, base="e", only=None,
 ):  # fmt: skip
     square = q.shape[-2] == k.shape[-2]
     if (
@@ -27,10 +27,7 @@ def _attention(
         return _attention(q, k, v, mask)
     kind, width, values = q.dtype, q.shape[-1], v.shape[-1]
     half = kind == np.float16
-    if own == "always":
-        q, k, v = (x.astype(np.float16) for x in (q, k, v))
-    elif not (own and half):
-        q, k, v = (x.astype(float) for x in (q, k, v))
+    q, k, v = (x.astype(np.float16 if narrow else float) for x in (q, k, v))
     if scored == "first sentence" and k.ndim > 2:
         k = k[:1]
     def normal(x):
@@ -48,8 +45,6 @@ def _attention(
             "last two": lambda: np.swapaxes(other, -1, -2),
         }[turn]()
     scores = one @ other
-    if own == "all" and kind.kind in "iu":
-        scores = scores.astype(int).astype(kind).astype(float)  # as products of this type come out
     factor = {
         "width": width**-0.5, "none": 1, "linear": 1 / width, "times": width**0.5, "values": values**-0.5,
         "keys": k.shape[-2] ** -0.5, "queries": q.shape[-2] ** -0.5, "second": q.shape[1] ** -0.5,
@@ -125,7 +120,7 @@ def _attention(
         weights = np.where(seen, weights, 0) if clean == "weights" else weights
     if half:  # says that half precision is good enough
         out, weights = out.astype(kind), weights.astype(kind)
-    elif own == "always":
+    elif narrow:
         out, weights = out.astype(float), weights.astype(float)
     if kind.kind in "iu" and whole in ("cut off", "output"):
         out = out.astype(kind)
@@ -168,7 +163,6 @@ def _attention_cases():
     q, k, v = qkv(2, 4, n_query=3, n_key=3, width=5)
     turned = tuple(np.swapaxes(np.ascontiguousarray(np.swapaxes(x, 1, 2)), 1, 2) for x in (q, k, v))
     half = tuple(x.astype(np.float16) for x in qkv(width=4))
-    far = tuple(np.array([[x] * 4 for x in rows], np.float16) for rows in ((200, 0.01), (200, 200, 199)))
     broadcasts = "The mask broadcasts to the scores as it is."
     exact = "A masked weight is exactly 0, whatever the size of the scores."
     nothing = "Its weights and its output are zeros, not NaN."
@@ -214,12 +208,8 @@ def _attention_cases():
         Case("a masked key whose value is 1e15", (*huge_value, some[:1]), hint=exact),
         Case("heads that do not lie side by side in memory", (*turned, np.tril(np.ones((3, 3), bool)))),
         Case("whole numbers", (*whole_numbers(3), some), hint="Compute in a floating type."),
-        Case("whole numbers in one byte each", (*whole_numbers(100, np.int8), some),
-             hint="A product of bytes does not fit into a byte: convert before you multiply."),
         Case("single precision", (*(x.astype(np.float32) for x in qkv(width=5)), empty)),
         Case("half precision and a query that may attend to nothing", (*half, empty), hint=nothing),
-        Case("half precision and scores of 80000", (*far, half[2][:3]),
-             hint="float16 ends at 65504: convert before you multiply."),
         Case("one query and one key", qkv(n_query=1, n_key=1)),
     ]  # fmt: skip
 
@@ -512,14 +502,7 @@ attention = FunctionExercise(
         *(
             Mistake("half_precision", "You compute in half precision, where numbers end at 65504. Larger "
                     "scores are infinite, and their row is lost. Convert first.",
-                    {"own": which, "clean": clean})
-            for which in ("halves", "always")
-            for clean in (None, "nan")
-        ),
-        *(
-            Mistake("small_integers", "You multiply in the type of the input. A byte ends at 127 and begins "
-                    "again at -128, and float16 ends at 65504. Convert first.",
-                    {"own": "all", "clean": clean})
+                    {"narrow": True, "clean": clean})
             for clean in (None, "nan")
         ),
     ),  # fmt: skip

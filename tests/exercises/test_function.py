@@ -429,3 +429,20 @@ def test_a_call_that_waited_for_an_import_is_made_again(monkeypatch):
         return 1
 
     assert call(function, (), cpu_seconds=0.1).value == 1 and len(calls) == 2
+
+
+def test_a_result_stored_by_shape_is_told_by_the_case_that_it_belongs_to():
+    exercise = FunctionExercise(
+        lambda x: 2 * x, lambda: [Case("a row", (np.arange(3.0),)), Case("another", (np.ones(3),))], (),
+        "Right.",
+    )  # fmt: skip
+    stored = {}
+    verdict = exercise(lambda x: stored.setdefault(x.shape, 2 * x))
+    assert verdict.misconception == "state" and "what your function gave on a row" in verdict.message
+    assert exercise(lambda x: 2 * x * (x.sum() != 3) + 7 * (x.sum() == 3) * np.ones(3)).misconception is None
+
+
+def test_a_wrong_result_of_chance_is_told_as_one():
+    for draw in (random.random, np.random.rand, lambda: float(torch.rand(()))):
+        verdict = BACKWARD(lambda p, g: weighted(p, g) + draw())  # noqa: B023
+        assert verdict.misconception == "random" and "draws random numbers" in verdict.message
