@@ -415,7 +415,7 @@ LATER = [
     ("padded_attention", of_halves, None, "numbers are those of float16"),
     ("padded_attention", padded_dropped, "random", "draws random numbers"),
     ("padded_attention", padded_viewed, None, "side by side"),
-    ("padded_attention", padded_cached(), "state", "Something of one call is left"),
+    ("padded_attention", padded_cached(), None, "an earlier call kept"),
     ("padded_attention", lambda q, k, v, m: padded_plain(q, k, v, m & ~m.all(1, keepdim=True)),
      "empty_rows_opened", "must not see"),
 ]
