@@ -1,0 +1,240 @@
+"""Lesson 10's exercises on positions: every right way accepted, every known mistake named."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from attnlib.exercises import check
+from attnlib.exercises.positions import EXERCISES
+
+JUDGES = {exercise.id: exercise.judge for exercise in EXERCISES}
+NAMES = {"sinusoidal": "sinusoidal", "rope": "rope"}
+
+
+# Right answers
+
+
+def sinusoidal_by_loops(n_pos, d_model, base=10000.0):
+    out = np.zeros((n_pos, d_model))
+    for p in range(n_pos):
+        for j in range(d_model):
+            angle = p / base ** ((j - j % 2) / d_model)
+            out[p, j] = math.cos(angle) if j % 2 else math.sin(angle)
+    return out
+
+
+def sinusoidal_in_float32(n_pos, d_model, base=10000.0):
+    i = torch.arange(0, d_model, 2, dtype=torch.float32)
+    angles = torch.arange(n_pos, dtype=torch.float32)[:, None] * torch.exp(-math.log(base) * i / d_model)
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :d_model].numpy()
+
+
+def sinusoidal_by_phase(n_pos, d_model, base=10000.0):
+    j = np.arange(d_model)
+    return np.sin(np.outer(np.arange(n_pos), base ** (-(j // 2) * 2 / d_model)) + j % 2 * np.pi / 2)
+
+
+def rope_by_loops(x, positions, base=10000.0):
+    out = x.clone()
+    d = x.shape[-1]
+    for l, p in enumerate(positions.tolist()):
+        for i in range(d // 2):
+            c, s = math.cos(p * base ** (-2 * i / d)), math.sin(p * base ** (-2 * i / d))
+            a, b = x[..., l, 2 * i], x[..., l, 2 * i + 1]
+            out[..., l, 2 * i] = a * c - b * s
+            out[..., l, 2 * i + 1] = a * s + b * c
+    return out
+
+
+def rope_complex(x, positions, base=10000.0):
+    d = x.shape[-1]
+    angles = positions[:, None].float() * base ** (-torch.arange(0, d, 2).float() / d)
+    turned = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2).contiguous())
+    turned = torch.view_as_real(turned * torch.polar(torch.ones_like(angles), angles))
+    return turned.flatten(-2).to(x.dtype)
+
+
+def rope_rotate_every_two(x, positions, base=10000.0):
+    d = x.shape[-1]
+    angles = torch.outer(positions.float(), 1 / base ** (torch.arange(0, d, 2) / d)).repeat_interleave(2, -1)
+    turned = torch.stack((-x[..., 1::2], x[..., ::2]), -1).reshape(x.shape)
+    return (x * angles.cos() + turned * angles.sin()).type_as(x)
+
+
+def rope_by_matrices(x, positions, base=10000.0):
+    d = x.shape[-1]
+    angles = positions.double()[:, None] * base ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+    turn = torch.stack([torch.stack([angles.cos(), -angles.sin()], -1),
+                        torch.stack([angles.sin(), angles.cos()], -1)], -2)          # (L, d/2, 2, 2)
+    pairs = x.double().unflatten(-1, (-1, 2))
+    return torch.einsum("liab,...lib->...lia", turn, pairs).flatten(-2).to(x.dtype)
+
+
+def rope_float32_from_float16(x, positions, base=10000.0):
+    out = rope_by_matrices(x.float() if x.dtype == torch.float16 else x, positions, base)
+    return out
+
+
+RIGHT = [("sinusoidal", f) for f in (sinusoidal_by_loops, sinusoidal_in_float32, sinusoidal_by_phase)] + [
+    ("rope", f) for f in (rope_by_loops, rope_complex, rope_rotate_every_two, rope_by_matrices,
+                          rope_float32_from_float16)
+]
+
+
+@pytest.mark.parametrize("exercise, answer", RIGHT)
+def test_right_answers_pass(exercise, answer):
+    verdict = check(exercise, answer, show=False)
+    assert verdict.passed is True, verdict.message
+
+
+PAIRS = [
+    ("rope", {"pairs": "halves", "exponent": "single"}, "rotate_half and exponent_halved"),
+    ("rope", {"turn": "clockwise", "place": "from_one"}, "clockwise and positions_shifted"),
+    ("rope", {"order": "split", "place": "counted"}, "output_order and positions_ignored"),
+    ("sinusoidal", {"layout": "halves", "place": "from_one"}, "halves and positions_from_one"),
+    ("sinusoidal", {"exponent": "single", "shape": "transposed"}, "exponent_halved and transposed"),
+]
+
+
+def base_kept(n_pos, d_model, base=10000.0, tables={}):  # noqa: B006
+    if (n_pos, d_model) not in tables:
+        tables[n_pos, d_model] = sinusoidal_by_phase(n_pos, d_model, base)
+    return tables[n_pos, d_model].copy()
+
+
+def cosines_uncut(n_pos, d_model, base=10000.0):
+    angles = np.arange(n_pos)[:, None] / base ** (np.arange(0, d_model, 2) / d_model)
+    out = np.zeros((n_pos, d_model))
+    out[:, ::2], out[:, 1::2] = np.sin(angles), np.cos(angles)
+    return out
+
+
+def always_float32(x, positions, base=10000.0):
+    return rope_by_matrices(x, positions, base).float()
+
+
+def half_angles(x, positions, base=10000.0):
+    d = x.shape[-1]
+    angles = (positions[:, None] * base ** (-torch.arange(0, d, 2) / d)).to(x.dtype)
+    c, s = angles.cos(), angles.sin()
+    a, b = x[..., ::2], x[..., 1::2]
+    return torch.stack([a * c - b * s, a * s + b * c], -1).flatten(-2)
+
+
+def in_place(x, positions, base=10000.0):
+    a = x[..., ::2].clone()
+    x[..., ::2] = rope_by_matrices(x, positions, base)[..., ::2]
+    return x + 0 * a.sum()
+
+
+def shortcut_at_zero(x, positions, base=10000.0):
+    return x.clone() if positions[0] == 0 else rope_by_matrices(x, positions, base)
+
+
+def by_data(x, positions, base=10000.0):
+    return rope_by_matrices(x.data, positions, base)
+
+
+def short_table(x, positions, base=10000.0):
+    return rope_by_matrices(x, positions.clamp(-4096, 4095), base)
+
+
+WRONG = [
+    ("sinusoidal", cosines_uncut, "odd_width_refused", "one more sine"),
+    ("sinusoidal", base_kept, "base_fixed", "earlier call"),
+    ("sinusoidal", lambda n, d, base=10000.0: sinusoidal_by_phase(min(n, 512), d, base), None, "too far"),
+    ("sinusoidal", lambda n, d, base=10000.0: 2 * sinusoidal_by_phase(n, d, base), None, "sum to 4"),
+    ("sinusoidal", lambda n: n, "signature", "d_model"),
+    ("rope", always_float32, "dtype", "float64"),
+    ("rope", half_angles, "half_precision", "in x's type"),
+    ("rope", in_place, "changes_input", "argument number 1"),
+    ("rope", shortcut_at_zero, None, "beside one that stands at 0"),
+    ("rope", by_data, "no_gradient", "left torch"),
+    ("rope", short_table, None, "a table ends"),
+    ("rope", lambda x, p, base=1e4: 1.2 * rope_by_matrices(x, p, base), None, "At position 0 the angle is 0"),
+    ("rope", lambda x, p, base=1e4: x, "unchanged", "as it was"),
+    ("rope", lambda x, p, base=1e4: x.flip(-1) * 0.5, None, "must come back as it was"),
+]
+
+ODD = [  # of a tensor or an array
+    lambda right: right * 2 if isinstance(right, np.ndarray) else right.numpy(),
+    lambda right: None, lambda right: "text", lambda right: right.tolist(), lambda right: (right, right),
+    lambda right: right > 0, lambda right: right[None], lambda right: right * float("nan"),
+    lambda right: torch.as_tensor(right).detach().to_sparse(),
+    lambda right: torch.as_tensor(right).to(torch.complex64), lambda right: print(right),
+    lambda right: torch.as_tensor(right).detach().numpy().astype(object),
+]
+
+
+# Mistakes
+
+
+def making(exercise, **choices):
+    """A function that makes the mistake; a wrapper, for the engine may not recognise it by identity."""
+    return lambda *args: JUDGES[exercise].compute(*args, **choices)
+
+
+@pytest.mark.parametrize(
+    "exercise, mistake", [(id, mistake) for id in JUDGES for mistake in JUDGES[id].mistakes],
+    ids=lambda x: getattr(x, "name", x),
+)
+def test_every_mistake_is_named(exercise, mistake):
+    verdict = check(exercise, making(exercise, **mistake.choices), show=False)
+    assert verdict.passed is False
+    assert verdict.misconception == mistake.name, verdict.message
+    assert mistake.hint in verdict.message
+    assert ("another convention" in verdict.message) == mistake.convention
+
+
+@pytest.mark.parametrize("exercise, choices, names", PAIRS)
+def test_two_mistakes_together_are_named(exercise, choices, names):
+    verdict = check(exercise, making(exercise, **choices), show=False)
+    assert verdict.misconception == names, verdict.message
+
+
+@pytest.mark.parametrize("exercise, answer, name, words", WRONG)
+def test_wrong_answers_are_told(exercise, answer, name, words):
+    verdict = check(exercise, answer, show=False)
+    assert verdict.passed is False
+    assert verdict.misconception == name, verdict.message
+    assert words in verdict.message
+
+
+# Odd answers
+
+
+@pytest.mark.parametrize("exercise", JUDGES)
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_results_are_judged(exercise, odd):
+    def answer(*args):
+        return odd(JUDGES[exercise].compute(*args))
+
+    assert check(exercise, answer, show=False).passed is False
+
+
+@pytest.mark.parametrize("exercise", JUDGES)
+def test_a_function_that_always_raises_makes_no_known_mistake(exercise):
+    def raises(*args):
+        raise RuntimeError("of my own")
+
+    verdict = check(exercise, raises, show=False)
+    assert verdict.misconception is None
+    assert "raised RuntimeError: of my own" in verdict.message
+
+
+# Solution, hints, stub
+
+
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.id)
+def test_the_solution_passes_and_the_stub_is_unanswered(exercise):
+    names = {}
+    exec(exercise.solution, names)
+    assert check(exercise.id, names[NAMES[exercise.id]], show=False).passed is True
+    assert len(exercise.hints) in (2, 3)
+
+    def stub(*args):
+        raise NotImplementedError
+
+    assert check(exercise.id, stub, show=False).passed is None
