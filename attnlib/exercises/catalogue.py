@@ -3,16 +3,22 @@
 from attnlib.exercises import (
     dropout,
     hardware_side,
+    head_side,
     heads,
     leaks,
+    linear,
     llama3,
     lookup,
     masked_attention,
     masks,
     multi_head,
+    positions,
     saturation,
     scaling,
+    softmaxes,
     start,
+    three_attentions,
+    transformer,
     weights,
 )
 
@@ -22,6 +28,7 @@ EXERCISES = {
         start,
         lookup,
         weights,
+        softmaxes,
         scaling,
         saturation,
         masks,
@@ -30,8 +37,13 @@ EXERCISES = {
         heads,
         multi_head,
         dropout,
+        positions,
+        three_attentions,
+        transformer,
         llama3,
+        head_side,
         hardware_side,
+        linear,
     )
     for exercise in lesson.EXERCISES
 }

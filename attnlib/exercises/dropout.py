@@ -46,8 +46,6 @@ def _keep(keep, kept):
         return np.zeros_like(keep)
     if kept == "all":
         return np.ones_like(keep)
-    if kept == "bits":
-        return (~keep.astype(int)).astype(bool)
     return keep
 
 
@@ -167,10 +165,8 @@ _DROPOUT = (
             {"where": "no_softmax"}),
     Mistake("keep_inverted", "What keep marks with 1 is dropped. 1 means keep. (If you compare keep with "
             "p: it holds no random numbers, the draw is done.)", {"kept": "inverted"}),
-    Mistake("tilde_on_numbers", "~ turns the bits of numbers, and ~0 and ~1 are -1 and -2: both are true. "
-            "Compare keep with 0 instead.", {"kept": "bits"}),
-    Mistake("nothing_kept", "In training every weight comes out as 0. Where keep is 1 a weight stays. (If you "
-            "use ~ on numbers: it turns bits, and ~0 and ~1 are both true.)", {"kept": "none"}),
+    Mistake("nothing_kept", "In training every weight comes out as 0. Where keep is 1 a weight stays. (If "
+            "you use ~ on numbers: it turns bits, and ~0 and ~1 are both true.)", {"kept": "none"}),
     Mistake("first_row_of_keep", "The first row of keep is used for all. Every weight has its own entry.",
             {"kept": "first"}),
     *(Mistake("whole_rows_dropped", "Whole rows are dropped or kept. Every weight has its own entry in keep.",
@@ -182,7 +178,8 @@ _DROPOUT = (
     *(Mistake("keep_as_index", "You use keep as an index. Booleans choose, and numbers count rows: 0 and 1 "
               "mean the first two. Multiply by keep, or compare it with 0 first.", {"kept": kept})
       for kept in ("as numbers of rows",)),
-    Mistake("keep_ignored", "Everything is kept and raised: keep has no effect.", {"kept": "all"}),
+    Mistake("keep_ignored", "Everything is kept and raised: keep has no effect. (If you use ~ on "
+            "numbers: it turns bits, and ~0 and ~1 are both true.)", {"kept": "all"}),
     Mistake("only_scaled", "What keep marks with 0 stays as it was. Its weight becomes 0.",
             {"kept": "only kept scaled"}),
     *(Mistake("empty_row_restored", "A row of which nothing is kept gets weights all the same. It is zero "

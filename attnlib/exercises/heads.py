@@ -197,7 +197,6 @@ _SPLITS = {
     "view": lambda x, b, l, h, d: x.reshape(b, h, l, d),
     "view_or_error": lambda x, b, l, h, d: x.view(b, h, l, d),
     "joined_view": lambda x, b, l, h, d: x.view(b * l, h, d).view(b, l, h, d).transpose(1, 2),
-    "turned_view": lambda x, b, l, h, d: x.transpose(1, 2).view(b, h, d, l).transpose(2, 3),
     "no_transpose": lambda x, b, l, h, d: x.reshape(b, l, h, d),
     "interleaved": lambda x, b, l, h, d: x.reshape(b, l, d, h).permute(0, 3, 1, 2),
     "as_width": lambda x, b, l, h, d: x.reshape(b, l, d, h).transpose(1, 2),
@@ -279,8 +278,6 @@ _SPLIT = (
     Mistake("view_of_non_contiguous", "A view never copies, so it cannot join axes that lie apart in memory, "
             "and x may be such a tensor. What copies where it must? (Or cut the last axis only: that a view "
             "can always do.)", {"order": "joined_view"}),
-    Mistake("view_of_non_contiguous", "After a transposition the axes no longer lie in memory in their "
-            "order, and view refuses to copy. What does copy?", {"order": "turned_view"}),
     Mistake("no_transpose", "The heads still stand behind the positions, (B, L, H, d). Attention works "
             "over the last two axes, and would let heads look at heads. Exchange positions and heads.",
             {"order": "no_transpose"}),
