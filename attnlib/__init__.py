@@ -27,6 +27,13 @@ _HOME = {
     "causal_mask": "core.masks",
     "padding_mask": "core.masks",
     "window_mask": "core.masks",
+    "alibi_bias": "core.positions",
+    "alibi_slopes": "core.positions",
+    "sinusoidal_positions": "core.positions",
+    "llama3_rope_scaling": "core.rotary",
+    "rope": "core.rotary",
+    "rope_frequencies": "core.rotary",
+    "rope_permutation": "core.rotary",
     "attention": "core.scaled_dot_product",
     "attention_weights": "core.scaled_dot_product",
     "llama4_scale": "core.scales",
@@ -43,6 +50,7 @@ _HOME = {
     "MultiHeadAttention": "layers.multi_head",
     "merge_heads": "layers.multi_head",
     "split_heads": "layers.multi_head",
+    "LearnedPositions": "layers.positions",
     "check_installation": "installation",
 }
 
