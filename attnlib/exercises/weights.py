@@ -56,7 +56,7 @@ def bare_chain(vectors):
         return wrong(
             told + f"{name} prefers itself. The shadow of {wanted} on the direction of {name} must be longer "
             f"than {name}.", "prefers_itself")
-    return wrong(told + f"{name} prefers {favourite}. Whose shadow on the direction of {name} is the longest?")
+    return wrong(told + f"{name} prefers {favourite}. Whose shadow on the line of {name} is the longest?")
 
 
 def _row(scores):
@@ -103,7 +103,7 @@ def one_matrix_bound(largest):
     ):
         if abs(largest - value) < 1e-3:
             return wrong(hint, name)
-    if largest > 6:
+    if abs(largest) > 6:
         return wrong(f"{largest:g} is out of reach. A score with oneself is the squared length of a key.")
     return wrong(f"{largest:g} can be had, but more can be had as well. When is a dot product largest?",
                  "not_the_largest")
@@ -123,7 +123,8 @@ def whole_number_roles(answer):
     w_q, w_k = given
     reached = _shares(w_q, w_k)
     told = "Weights: " + ", ".join(
-        f"{asker} to {found} {share:.2f}" for (asker, found), share in zip(LINKS.items(), reached, strict=True)
+        f"{asker} to {found} {share:.2f}"
+        for (asker, found), share in zip(LINKS.items(), reached, strict=True)
     ) + ". "
     if min(reached) > ENOUGH:
         return right(
@@ -131,21 +132,21 @@ def whole_number_roles(answer):
             "themselves. One matrix for both roles cannot do that, whatever its numbers."
         )
     if not w_q.any() or not w_k.any():
-        return wrong(told + "One of your tables is all zeros, so all scores are 0 and all weights 1/8.", "zero")
+        return wrong(told + "One of your tables is all zeros: all scores are 0, all weights 1/8.", "zero")
     if np.array_equal(w_q, w_k):
         return wrong(
-            told + "Your two tables are the same. Then of any two words at least one scores itself as high as "
-            "the other, and 我 and 吃了 cannot both look away from themselves.", "one_matrix")
+            told + "Your two tables are the same. Then of any two words at least one scores itself as high "
+            "as the other, and 我 and 吃了 cannot both look away from themselves.", "one_matrix")
     for name, other, hint in (
         ("roles_swapped", (w_k, w_q), "With your two tables exchanged all three links are there. The rows of "
          "w_q belong to words that ask, those of w_k to words that are looked for."),
-        ("opposite", (-w_q, w_k), "With the signs of w_q turned round all three links are there: your queries "
-         "point away from what they look for."),
+        ("opposite", (-w_q, w_k), "With the signs of w_q turned round all three links are there: your "
+         "queries point away from what they look for."),
         ("rows_by_words", (w_q, w_k), "With a row for each word in the order of the sentence all three links "
          "are there. But the rows go by kinds, in the order of axes, where thing stands before number."),
         ("rows_by_words", (w_k, w_q), "With a row for each word in the order of the sentence, and the two "
-         "tables exchanged, all three links are there. Rows go by kinds, in the order of axes, and w_q belongs "
-         "to the words that ask."),
+         "tables exchanged, all three links are there. Rows go by kinds, in the order of axes, and w_q "
+         "belongs to the words that ask."),
     ):
         if min(_shares(*other, by_words=name == "rows_by_words")) > ENOUGH:
             return wrong(told + hint, name)
@@ -157,19 +158,21 @@ def whole_number_roles(answer):
     if beaten:
         return wrong(
             told + f"The key of {beaten} is first for no query: whichever way a query points, another key "
-            "reaches as far. Spread the keys, around 0 if the other words offer nothing.", "inside_the_others")
+            "reaches as far. Spread the keys, around 0 if the other words offer nothing.",
+            "inside_the_others")
     asker, found = next(link for link, share in zip(LINKS.items(), reached, strict=True) if share <= ENOUGH)
     words, kinds = _words_and_kinds()
     if not w_q[kinds[asker]].any():
         return wrong(
-            told + f"{asker} has a query of zeros and asks for nothing. Which row of w_q is its row?", "asks_nothing")
+            told + f"{asker} has a query of zeros and asks for nothing. Which row of w_q is its row?",
+            "asks_nothing")
     scores = w_q[kinds[asker]] @ w_k[[kinds[word] for word in words]].T
     best = words[int(scores.argmax())]
-    if best != found:
+    if scores[words.index(found)] < scores.max():
         return wrong(
-            told + f"The query of {asker} is {_whole(w_q[kinds[asker]])}: it scores {scores.max():.0f} with {best} "
-            f"and {scores[words.index(found)]:.0f} with {found}.", "wrong_target")
-    rivals = [word for word, score in zip(words, scores, strict=True) if score == scores.max() and word != found]
+            told + f"The query of {asker} is {_whole(w_q[kinds[asker]])}: it scores {scores.max():.0f} with "
+            f"{best} and {scores[words.index(found)]:.0f} with {found}.", "wrong_target")
+    rivals = [words[i] for i in np.flatnonzero(scores == scores.max()) if words[i] != found]
     if rivals:
         return wrong(told + f"For {asker}, {found} has the same score as {', '.join(rivals)}.", "tie")
     return wrong(told + f"{found} leads for {asker}, but not by enough. Lengthen its query.", "too_quiet")
@@ -240,37 +243,41 @@ def _two_tables(answer):
 
 def _projected(
     x, y, w_q, w_k, w_v, *, asks="x", answers="y", hands="y", for_q="q", for_k="k", value="v",
-    scale="root", over="keys", returns="output", top=True, turned=(), mask=False,
+    scale="root", over="keys", returns="output", top=True, turned=(), mask=False, product="x @ w",
+    pairs="k.T",
 ):  # fmt: skip
     """`projected_attention`, or a wrong way of computing it."""
     rows = {"x": np.asarray(x, float), "y": np.asarray(y, float)}
     tables = {name: np.asarray(w, float) for name, w in (("q", w_q), ("k", w_k), ("v", w_v))}
     tables = {name: w.T if name in turned else w for name, w in tables.items()}
-    q, k = rows[asks] @ tables[for_q], rows[answers] @ tables[for_k]
+    project = {"x @ w": lambda x, w: x @ w, "w @ x": lambda x, w: w @ x, "w.T @ x": lambda x, w: w.T @ x,
+               "x": lambda x, w: x}
+    q, k = (project[product](*both) for both in ((rows[asks], tables[for_q]), (rows[answers], tables[for_k])))
     v = {
-        "v": lambda: rows[hands] @ tables["v"],
+        "v": lambda: project[product if product != "x" else "x @ w"](rows[hands], tables["v"]),
         "rows": lambda: rows[hands],
         "keys": lambda: k,
         "k": lambda: rows[hands] @ tables["k"],
     }[value]()
-    scores = q @ k.T * {
-        "root": k.shape[-1] ** -0.5,
+    d = np.shape(w_k)[-1]
+    scores = q @ (k.T if pairs == "k.T" else k) * {
+        "root": d**-0.5,
         "none": 1.0,
-        "width": k.shape[-1] ** -1.0,
-        "multiplied": k.shape[-1] ** 0.5,
+        "width": d**-1.0,
+        "multiplied": d**0.5,
         "d_x": np.shape(x)[-1] ** -0.5,
         "d_y": np.shape(y)[-1] ** -0.5,
         "d_v": np.shape(w_v)[-1] ** -0.5,
-        "keys": k.shape[0] ** -0.5,
+        "keys": np.shape(y)[0] ** -0.5,
     }[scale]
     if mask:
         scores = np.where(np.tri(*scores.shape, dtype=bool), scores, -np.inf)
-    axis = {"keys": -1, "queries": 0, "all": None}[over] if over in ("keys", "queries", "all") else None
+    axis = {"queries": 0, "all": None}.get(over, -1)
     if over in ("scores", "shares"):
         weights = scores if over == "scores" else scores / scores.sum(-1, keepdims=True)
     else:
         e = np.exp(scores - scores.max(axis, keepdims=True)) if top else np.exp(scores)
-        weights = e / e.sum(axis, keepdims=True)
+        weights = e / e.sum(axis, keepdims=over != "no keepdims")
     return {
         "output": lambda: weights @ v,
         "weights": lambda: weights,
@@ -292,8 +299,8 @@ def _projected_cases():
     itself = x, x.copy(), rng.normal(size=(6, 4)), rng.normal(size=(6, 4)), rng.normal(size=(6, 3))
     whole = tuple(rng.integers(-2, 3, size=shape) for shape in ((2, 3), (4, 2), (3, 2), (2, 2), (2, 5)))
     return [
-        case("3 rows of width 5 that ask 7 rows of width 4, with keys 2 wide and values 6 wide", 3, 7, 5, 4, 2,
-             6, hint="Write the shape at the end of each line."),
+        case("3 rows of width 5 that ask 7 rows of width 4, with keys 2 wide and values 6 wide",
+             3, 7, 5, 4, 2, 6, hint="Write the shape at the end of each line."),
         case("more rows that ask than rows that answer", 6, 2, 3, 5, 4, 7),
         case("rows of the same width on both sides", 4, 6, 5, 5, 3, 2),
         case("as many rows on both sides", 4, 4, 6, 3, 5, 2),
@@ -304,7 +311,7 @@ def _projected_cases():
         case("keys one number wide", 3, 5, 4, 2, 1, 3),
         Case("whole numbers", whole),
         case("scores of several thousand", 3, 4, 5, 5, 8, 2, grow=40.0,
-             hint="The exponential of a large score is infinite. What may be subtracted from a row of scores?"),
+             hint="The exponential of a large score is infinite. What may be subtracted from a row?"),
     ]
 
 
@@ -312,8 +319,8 @@ projected_attention = FunctionExercise(
     _projected,
     _projected_cases,
     (
-        Mistake("roles_swapped", "Your queries come from y and your keys and values from x. The rows of x ask, "
-                "those of y answer.", {"asks": "y", "answers": "x", "hands": "x"}),
+        Mistake("roles_swapped", "Your queries come from y and your keys and values from x. The rows of x "
+                "ask, those of y answer.", {"asks": "y", "answers": "x", "hands": "x"}),
         Mistake("keys_from_x", "Your keys come from x. The rows of y answer: keys and values come from y.",
                 {"answers": "x"}),
         Mistake("keys_and_values_from_x", "Your keys and values come from x, so y has no say. The rows of y "
@@ -322,14 +329,14 @@ projected_attention = FunctionExercise(
                 {"asks": "y"}),
         Mistake("values_from_x", "Your values come from x. What is handed over comes from those who answer.",
                 {"hands": "x"}),
-        Mistake("matrices_swapped", "You use w_k for the queries and w_q for the keys. Where both fit, nothing "
-                "complains.", {"for_q": "k", "for_k": "q"}),
+        Mistake("matrices_swapped", "You use w_k for the queries and w_q for the keys. Where both fit, "
+                "nothing complains.", {"for_q": "k", "for_k": "q"}),
         Mistake("one_matrix", "You use w_q for the keys too. Keys have a matrix of their own, w_k.",
                 {"for_k": "q"}),
         Mistake("one_matrix", "You use w_k for the queries too. Queries have a matrix of their own, w_q.",
                 {"for_q": "k"}),
-        Mistake("values_not_projected", "You average the rows themselves. What is handed over is the row times "
-                "w_v.", {"value": "rows"}),
+        Mistake("values_not_projected", "You average the rows themselves. What is handed over is the row "
+                "times w_v.", {"value": "rows"}),
         Mistake("averages_keys", "You average the keys. They decide the weights; what comes out is made of "
                 "values.", {"value": "keys"}),
         Mistake("transposed", "You use the matrices transposed, as nn.Linear stores them. Here a row times "
@@ -339,6 +346,16 @@ projected_attention = FunctionExercise(
         Mistake("transposed", "You use w_q transposed. Here rows @ w, as it stands.", {"turned": ("q",)}),
         Mistake("transposed", "You use w_k transposed. Here rows @ w, as it stands.", {"turned": ("k",)}),
         Mistake("transposed", "You use w_v transposed. Here rows @ w, as it stands.", {"turned": ("v",)}),
+        Mistake("from_the_left", "You multiply the matrices from the left. A word is a row here: rows @ w.",
+                {"product": "w.T @ x"}),
+        Mistake("from_the_left", "You multiply the matrices from the left. A word is a row here: rows @ w.",
+                {"product": "w @ x"}),
+        Mistake("words_not_projected", "You compare the rows themselves. Queries are x through w_q, keys y "
+                "through w_k.", {"product": "x"}),
+        Mistake("keys_not_turned", "You multiply the queries by the keys as they stand. A score is a row of "
+                "one times a row of the other: turn the keys.", {"pairs": "k"}),
+        Mistake("sum_loses_its_axis", "The sum of each row loses its axis, and the division is by the sums "
+                "of other rows, or fails. Keep the axis (keepdims).", {"over": "no keepdims"}),
         Mistake("no_scale", "You do not scale the scores. Divide them by the root of the keys' width.",
                 {"scale": "none"}),
         Mistake("scaled_by_width", "You divide the scores by the width. It is its root that is asked for.",
@@ -357,7 +374,7 @@ projected_attention = FunctionExercise(
                 "to 1.", {"over": "queries"}),
         Mistake("wrong_axis", "Your softmax runs over all queries and keys together. Each query has a sum of "
                 "its own.", {"over": "all"}),
-        Mistake("no_softmax", "You use the scores as weights. Make them positive and let them sum to 1 first.",
+        Mistake("no_softmax", "You use the scores as weights. Make them positive first, with the sum 1.",
                 {"over": "scores"}),
         Mistake("no_exponential", "You divide the scores by their sum. Scores may be negative; take "
                 "exponentials first.", {"over": "shares"}),
@@ -390,18 +407,18 @@ def more_than_half(hidden):
     hidden = float(hidden)
     if hidden == 511:
         return right(
-            "Three squares must outweigh one square and two rectangles: 3 * 512 > 512 + 2 * hidden, so hidden "
-            "is below 512. Usual feed-forward parts are about four times as wide as a word, not narrower."
+            "Three squares must outweigh one square and two rectangles: 3 * 512 > 512 + 2 * hidden, so "
+            "hidden is below 512. Usual feed-forward parts are about four times as wide as a word."
         )
     if hidden != round(hidden) or hidden < 0:
         return wrong(f"A width is a whole number, 0 or more; got {hidden:g}.")
     for values, name, hint in (
         ((512,), "exactly_half", "With 512 they hold half exactly: 3 squares against 3. More than half is "
          "asked for."),
-        ((767, 768), "output_forgotten", "You left W_O out. It belongs to the other half: three squares stand "
-         "against one square and the feed-forward part."),
-        ((1023, 1024), "one_feed", "You counted one matrix of the feed-forward part. There are two, one there "
-         "and one back."),
+        ((767, 768), "output_forgotten", "You left W_O out. It belongs to the other half: three squares "
+         "stand against one square and the feed-forward part."),
+        ((1023, 1024), "one_feed", "You counted one matrix of the feed-forward part. There are two, one "
+         "there and one back."),
         ((1535, 1536), "output_and_one_feed", "You left out W_O and one of the two matrices of the "
          "feed-forward part."),
         ((2048,), "usual", "2048 is the usual width, four times 512. Then they hold 3 parts of 12."),
@@ -420,9 +437,9 @@ EXERCISES = (
     Exercise(
         "bare_chain", "03", bare_chain,
         (
-            "Who wins A's row is decided by shadows on the direction of A. B's shadow has to be longer than A, "
-            "and longer than C's.",
-            "Lengths must grow from A to B to C. In one line, though, C has the longest shadow for everybody.",
+            "Who wins A's row is decided by shadows on the direction of A. B's shadow has to be longer than "
+            "A, and longer than C's.",
+            "Lengths must grow from A to B to C. In one line, though, C has the longest shadow for all.",
             "Turn: let B stand a little to the left of A, and C further to the left of B, at nearly a right "
             "angle to A.",
         ),
@@ -432,7 +449,7 @@ EXERCISES = (
     Exercise(
         "one_matrix_bound", "03", one_matrix_bound,
         (
-            "With one matrix, query and key of a word are the same vector k. What does k.k say of its length?",
+            "With one matrix, query and key of a word are one vector k. What does k.k say of its length?",
             "The two vectors have the lengths 2 and 3. A dot product is the product of the lengths and the "
             "cosine of the angle.",
         ),
@@ -443,10 +460,10 @@ EXERCISES = (
         "whole_number_roles", "03", whole_number_roles,
         (
             "Begin with the keys: which three kinds are looked for? The other rows of w_k may be zeros.",
-            "Three points in the plane, each of them ahead of the others and of 0 in some direction: a triangle "
-            "around 0, such as (1, 0), (0, 1) and (-1, -1).",
-            "Let the query of each asker point towards the key that it should find, and be long enough: a lead of "
-            "3 in the scaled score over seven others gives 0.74.",
+            "Three points in the plane, each of them ahead of the others and of 0 in some direction: a "
+            "triangle around 0, such as (1, 0), (0, 1) and (-1, -1).",
+            "Let the query of each asker point towards the key that it should find, and be long enough: a "
+            "lead of 3 in the scaled score over seven others gives 0.74.",
         ),
         """
 import numpy as np
@@ -464,8 +481,8 @@ answer = (w_q, w_k)
         "projected_attention", "03", projected_attention,
         (
             "Queries are x through w_q; keys and values are y through w_k and w_v. Write their shapes down.",
-            "Scores have a row for each row of x and a column for each row of y. The scale is the root of the "
-            "width that the dot product sums over.",
+            "Scores have a row for each row of x and a column for each row of y. The scale is the root of "
+            "the width that the dot product sums over.",
             "Subtract each row's largest score, take exponentials, divide by their sum along the keys, and "
             "multiply by the values.",
         ),

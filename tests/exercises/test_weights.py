@@ -23,8 +23,6 @@ def by_matmul(x, y, w_q, w_k, w_v):
 
 def by_one_matrix_in_the_middle(x, y, w_q, w_k, w_v):
     scores = x @ (w_q @ w_k.T) @ y.T * w_k.shape[1] ** -0.5
-    e = np.exp(scores - scores.max())
-    # rows far below the largest of all would vanish: take each row's own
     e = np.exp(scores - scores.max(-1)[:, None])
     weights = e / e.sum(-1)[:, None]
     return (weights @ y) @ w_v
@@ -105,7 +103,7 @@ def test_solutions_pass_and_hints_lead_there(exercise):
 
 
 def turned(function):
-    """The function with its result's last step wrong in a way that no mistake describes."""
+    """The function with the rows of its result in the opposite order, which no mistake describes."""
     return lambda *args: function(*args)[::-1]
 
 
@@ -156,6 +154,7 @@ WRONG = [
     ("one_matrix_bound", -6, "the_smallest", "opposite"),
     ("one_matrix_bound", 0, "independent", "right angle"),
     ("one_matrix_bound", 7, None, "out of reach"),
+    ("one_matrix_bound", -7, None, "out of reach"),
     ("one_matrix_bound", 3, "not_the_largest", "more can be had"),
     ("one_matrix_bound", "6", None, "without quotes"),
     ("whole_number_roles", (K, Q), "roles_swapped", "exchanged"),
@@ -167,6 +166,10 @@ WRONG = [
     ("whole_number_roles", (Q, K * 0), "zero", "all zeros"),
     ("whole_number_roles", tables({**KEYS, THING: (1, 1)}, {**QUERIES, POINTER: (6, 6)}), "tie",
      "same score as 苹果"),
+    ("whole_number_roles", tables({**KEYS, ACTION: (1, 0)}, {0: (6, 0), 1: (6, 0), 5: (-6, -6)}),
+     "inside_the_others", "The key of 我"),
+    ("whole_number_roles", tables(KEYS, {**QUERIES, ACTION: (6, 6)}), "tie", "same score as 吃了"),
+    ("whole_number_roles", tables(KEYS, {**QUERIES, PERSON: (6, 6)}), "tie", "same score as 我"),
     ("whole_number_roles", tables({0: (2, 0), 1: (0, 2), 2: (1, 1)}, QUERIES), "inside_the_others",
      "The key of 苹果"),
     ("whole_number_roles", tables(KEYS, {0: (0, 6), 1: (6, 0)}), "asks_nothing", "它 has a query of zeros"),
