@@ -11,7 +11,7 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
@@ -64,12 +64,27 @@ class Mistake:
         Keywords of the exercise's ``compute`` that make it compute this way.
     convention : bool
         Right under another convention than the exercise's.
+    rare : bool
+        Not tried together with another: a hundred mistakes make five thousand pairs, which take longer than
+        a verdict may.
     """
 
     name: str
     hint: str
     choices: dict
     convention: bool = False
+    rare: bool = False
+
+
+def rare_but(names, mistakes):
+    """The mistakes, all of them rare but the first of each of these names."""
+    waiting, result = set(names), []
+    for mistake in mistakes:
+        result.append(mistake if mistake.name in waiting else replace(mistake, rare=True))
+        waiting.discard(mistake.name)
+    if waiting:
+        raise ValueError(f"no such mistakes: {', '.join(sorted(waiting))}")
+    return tuple(result)
 
 
 @dataclass(frozen=True)
@@ -127,16 +142,17 @@ class FunctionExercise:
         misfit = self.drive is None and _misfit(function, self.compute, cases[0])
         if misfit:
             return wrong(misfit, "signature", cases[0].args)
-        outcomes = []
-        for case in cases:
-            outcomes.append(self._run(function, case))
-            if outcomes[-1].unanswered:
-                return unanswered("Replace the line that raises NotImplementedError and run the cell again.")
-            if outcomes[-1].late:
-                return wrong(
-                    f"On {case.name} your function {outcomes[-1].error}. Does a loop of it never end?",
-                    "too_slow", case.args)
         expected = [self._run(self.compute, case, guarded=False).value for case in cases]
+        returned, outcomes = [], []
+        for case in cases:
+            outcome = self._run(function, case)
+            if outcome.unanswered:
+                return unanswered("Replace the line that raises NotImplementedError and run the cell again.")
+            if outcome.late:
+                return wrong(f"On {case.name} your function {outcome.error}. Does a loop of it never end?",
+                             "too_slow", case.args)
+            returned.append(outcome)
+            outcomes.append(replace(outcome, value=_kept(outcome.value)))  # a later call may change it
         for case, outcome in zip(cases, outcomes, strict=True):
             if outcome.changed is not None:
                 return wrong(
@@ -146,7 +162,7 @@ class FunctionExercise:
         first = next((i for i, problem in enumerate(problems) if problem), None)
         if first is not None:
             return self._diagnose(function, cases, outcomes, expected, problems, first)
-        return self._state(function, cases, outcomes, expected) or right(self.praise)
+        return self._state(function, cases, returned, expected) or right(self.praise)
 
     def _run(self, function, case, *, guarded=True, **choices):
         """The outcome of one case. Our own functions change no input and need no guards."""
@@ -283,6 +299,10 @@ class FunctionExercise:
         def fits(choices, i):
             return self._alike(outcomes[i], made(choices, i), strict)
 
+        def passes_alone(choices):
+            """Whether the mistake alone shows on the first case, on which the submission is right."""
+            return not self._alike(outcomes[0], made(choices, 0), strict)
+
         nearest, most = (), len(failing) / 2
         alone, shows = {}, set()        # a mistake that fits `first`: where else it does not
         with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -291,9 +311,11 @@ class FunctionExercise:
                 for style in self.styles:
                     choices = style | mistake.choices
                     result = made(choices, first)
-                    if not self._alike(Outcome(expected[first]), result, strict):
+                    differs = not self._alike(Outcome(expected[first]), result, strict)
+                    if differs and not (first and passes_alone(choices)):
                         shows.add(index)
-                    if not self._alike(outcomes[first], result, strict):
+                    told = differs or _dtypes(result.value) == _dtypes(outcomes[first].value)
+                    if not told or not self._alike(outcomes[first], result, strict):
                         continue
                     missed, count = [], len(failing)
                     for i in rest:              # the failing ones first
@@ -324,6 +346,8 @@ class FunctionExercise:
         for i, j in combinations(range(len(self.mistakes)), 2):
             pair = self.mistakes[i], self.mistakes[j]
             apart = not pair[0].choices.keys() & pair[1].choices.keys()
+            if pair[0].rare or pair[1].rare:
+                continue
             if apart and (i in alone or j in alone):
                 yield pair, alone.get(i, alone.get(j))
             elif apart and not raised and i in shows and j in shows:
@@ -357,6 +381,16 @@ def _driven(drive, function):
     return lambda *args, **kwargs: drive(function, *args, **kwargs)
 
 
+def _kept(result):
+    """A copy of a result, or of each of several; what is no array stays as it is."""
+    if type(result) in (tuple, list, _Graded):
+        return type(result)(map(_kept, result))
+    try:
+        return copy_of(result)
+    except Exception:
+        return result
+
+
 class _Graded(tuple):
     """An output and the gradients in some arguments."""
 
@@ -387,6 +421,13 @@ def _many(result):
     if isinstance(result, (tuple, list)):
         return any(map(_many, result))
     return math.prod(getattr(result, "shape", ())) > 1
+
+
+def _dtypes(result):
+    """The type of a result's numbers, or of each of several."""
+    if isinstance(result, (tuple, list)):
+        return [_dtypes(part) for part in result]
+    return str(getattr(result, "dtype", type(result)))
 
 
 def _capital(sentence):

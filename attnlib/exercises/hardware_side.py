@@ -5,8 +5,7 @@ import numpy as np
 from attnlib.exercises.calls import is_tensor
 from attnlib.exercises.compare import floats
 from attnlib.exercises.exercise import Exercise
-from attnlib.exercises.function import Case, FunctionExercise, Mistake
-from attnlib.exercises.pairs import tried_in_pairs
+from attnlib.exercises.function import Case, FunctionExercise, Mistake, rare_but
 
 
 def _online(
@@ -499,9 +498,7 @@ _IN_PAIRS = {
 online_attention = FunctionExercise(
     _online,
     _cases,
-    tried_in_pairs(
-        _IN_PAIRS, (*_SCALE, *_BLOCKS, *_TOP, *_RESCALE, *_DIVIDE, *_MASK, *_EMPTY, *_OUT), _online
-    ),
+    rare_but(_IN_PAIRS, (*_SCALE, *_BLOCKS, *_TOP, *_RESCALE, *_DIVIDE, *_MASK, *_EMPTY, *_OUT)),
     "Checked with blocks that divide the keys and blocks that do not, of one key and of more than all, with "
     "rising, falling and very large scores, and with blocks and rows that are hidden throughout. The result "
     "is exact attention, and no more than one block of scores is ever needed at a time.",

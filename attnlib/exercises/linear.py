@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from attnlib.exercises.alone import alone
 from attnlib.exercises.compare import floats
 from attnlib.exercises.exercise import Exercise
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
@@ -176,7 +175,7 @@ def _linear_mistakes():
     for how, told in _MAPS:
         yield Mistake("other_map", f"Your feature map is {told}", {"q_map": how, "k_map": how})
     for how, told in _RARE_MAPS:
-        yield Mistake("other_map", f"Your feature map is {told}", alone(_linear, q_map=how, k_map=how))
+        yield Mistake("other_map", f"Your feature map is {told}", dict(q_map=how, k_map=how), rare=True)
     for how in ("identity", "elu"):
         told = "raw" if how == "identity" else "mapped by elu, without the 1"
         yield Mistake("map_on_one", f"The queries are {told}. Both queries and keys go through elu(x) + 1.",
@@ -185,40 +184,40 @@ def _linear_mistakes():
                       {"k_map": how})
     yield Mistake("map_after_product", "The feature map is taken of the products q . k. It is taken of q and "
                   "of k by themselves; otherwise the sum over the keys cannot be kept.",
-                  alone(_linear, kernel="raw"))
+                  dict(kernel="raw"), rare=True)
     yield Mistake("softmax_attention", "This is softmax attention, which needs every pair of a query and a "
-                  "key. Here a weight is phi(q) . phi(k).", alone(_linear, kernel="softmax_scaled"))
+                  "key. Here a weight is phi(q) . phi(k).", dict(kernel="softmax_scaled"), rare=True)
     yield Mistake("softmax_attention", "This is softmax attention without a scale, which needs every pair of "
-                  "a query and a key. Here a weight is phi(q) . phi(k).", alone(_linear, kernel="softmax"))
+                  "a query and a key. Here a weight is phi(q) . phi(k).", dict(kernel="softmax"), rare=True)
     yield Mistake("exponential", "You take exponentials of phi(q) . phi(k). They are weights already.",
                   {"kernel": "exp_of_phi"})
     yield Mistake("exponential", "A softmax is taken of phi(q) . phi(k). These products are weights already, "
-                  "and are divided by their sum.", alone(_linear, norm="softmax"))
-    yield Mistake("squared", "The products phi(q) . phi(k) are squared.", alone(_linear, kernel="square"))
+                  "and are divided by their sum.", dict(norm="softmax"), rare=True)
+    yield Mistake("squared", "The products phi(q) . phi(k) are squared.", dict(kernel="square"), rare=True)
     for rate in (0.5, 0.9, 0.95, 0.99):
         yield Mistake("decay", "Older keys count less. Here all keys up to i count in full.",
-                      alone(_linear, kernel=f"decay{rate}"))
+                      dict(kernel=f"decay{rate}"), rare=True)
     yield Mistake("scaled", "Each phi(k) is divided by the sum of its features. There is no scaling here.",
-                  alone(_linear, k_map="shares"))
+                  dict(k_map="shares"), rare=True)
     yield Mistake("values_mapped", "The values go through the feature map too. They are averaged as they "
                   "are.",
-                  alone(_linear, result="values_mapped"))
+                  dict(result="values_mapped"), rare=True)
     yield Mistake("denominators_differ", "The numerator sums over all keys, and the denominator over j <= i. "
                   "Both sums run over j <= i.", {"norm": "above_all"})
     yield Mistake("denominator_of_queries", "The denominator sums phi(q_j). It sums phi(k_j), as the "
-                  "numerator does.", alone(_linear, norm="queries"))
+                  "numerator does.", dict(norm="queries"), rare=True)
     for axis in (0, 1):
         yield Mistake("length_axis", f"Your sums run along axis {axis}. The length is the second axis from "
-                      "the end, however many stand before it.", alone(_linear, state=f"axis_{axis}"))
+                      "the end, however many stand before it.", dict(state=f"axis_{axis}"), rare=True)
     yield Mistake("last_row_empty", "The last row is never computed.",
-    alone(_linear, result="last_row_empty"))
+    dict(result="last_row_empty"), rare=True)
     yield Mistake("first_item", "Only the first item is computed, and the others stay 0.",
-                  alone(_linear, result="other_items_empty"))
+                  dict(result="other_items_empty"), rare=True)
     yield Mistake("integers", "The result is made of integers, and every fraction is cut off.",
-                  alone(_linear, result="integer"))
+                  dict(result="integer"), rare=True)
     yield Mistake("strict", "A token does not see itself, save the first one. The sums run over j <= i, "
                   "with i.",
-                  alone(_linear, mask="strict_but_first"))
+                  dict(mask="strict_but_first"), rare=True)
     for how, told in (("before", "root of the width"), ("linear", "width")):
         yield Mistake("scaled", f"The queries are divided by the {told} before the feature map. There is no "
                       "scaling here.", {"scale": how})
@@ -229,61 +228,61 @@ def _linear_mistakes():
     yield Mistake("strict", "A token does not see itself. The sums run over j <= i, with i. Is the state "
                   "used before it has the new key?", {"mask": "strict"})
     yield Mistake("strict", "A token does not see itself. The sums run over j <= i, with i. Is the state "
-                  "used before it has the new key?", alone(_linear, mask="strict", added=1e-6))
+                  "used before it has the new key?", dict(mask="strict", added=1e-6), rare=True)
     yield Mistake("one_ahead", "A token also sees the one after it. The sums end at i.", {"mask": "ahead"})
     yield Mistake("future", "A token sees itself and what comes after it. The sums run over j <= i.",
                   {"mask": "future"})
     yield Mistake("own_only", "A token sees itself alone: nothing is carried from one to the next.",
-                  alone(_linear, mask="own"))
+                  dict(mask="own"), rare=True)
     yield Mistake("first_key_lost", "The first key is lost once another has come. Where does the sum begin?",
-                  alone(_linear, mask="no_first"))
+                  dict(mask="no_first"), rare=True)
     yield Mistake("no_denominator", "Nothing is divided. Each output is an average: divide by the sum of its "
                   "weights.", {"norm": "none"})
     yield Mistake("denominator_of_all", "You divide by the sum over all keys, those after i too. Both sums "
                   "run over the same keys, j <= i.", {"norm": "all"})
     yield Mistake("denominator_of_all", "You divide by the last token's sum. Each has its own, over j <= i.",
-                  alone(_linear, norm="last"))
+                  dict(norm="last"), rare=True)
     yield Mistake("denominator_counts", "You divide by the number of keys. Divide by the sum of weights.",
                   {"norm": "count"})
     yield Mistake("denominator_counts", "You divide by the length. Divide by the sum of weights.",
-                  alone(_linear, norm="length"))
+                  dict(norm="length"), rare=True)
     yield Mistake("denominator_is_width", "You divide by the width's root. Divide by the sum of the weights.",
-                  alone(_linear, norm="width"))
+                  dict(norm="width"), rare=True)
     yield Mistake("denominators_differ", "The denominator leaves out the token itself, and the numerator has "
                   "it. Both sums run over j <= i.", {"norm": "without_own"})
     yield Mistake("denominators_differ", "The denominator has the token itself alone, and the numerator all "
-                  "up to it. Both sums run over j <= i.", alone(_linear, norm="own"))
+                  "up to it. Both sums run over j <= i.", dict(norm="own"), rare=True)
     yield Mistake("denominator_without_query", "The denominator sums the keys' features and leaves out the "
                   "query. It is phi(q_i) times the sum of phi(k_j).", {"norm": "key_only"})
     yield Mistake("denominator_raw_keys", "The denominator sums raw keys. The numerator sums phi(k_j).",
                   {"norm": "raw_keys"})
     yield Mistake("denominator_of_columns", "You divide by sums over the queries. Each query divides by its "
-                  "own sum over keys.", alone(_linear, norm="columns"))
+                  "own sum over keys.", dict(norm="columns"), rare=True)
     yield Mistake("denominator_of_columns", "You divide by the sum over all queries and keys. Each query "
-                  "divides by its own sum over keys.", alone(_linear, norm="whole"))
+                  "divides by its own sum over keys.", dict(norm="whole"), rare=True)
     yield Mistake("denominator_norm", "You divide by the length of the vector of weights, the root of the "
-                  "sum of squares. Divide by the sum.", alone(_linear, norm="norm"))
+                  "sum of squares. Divide by the sum.", dict(norm="norm"), rare=True)
     yield Mistake("denominator_norm", "You divide by the root of the sum. Divide by the sum.",
-                  alone(_linear, norm="root"))
+                  dict(norm="root"), rare=True)
     yield Mistake("denominator_bounded", "Your denominator is kept at 1 or above. Small sums are valid.",
-                  alone(_linear, norm="least"))
+                  dict(norm="least"), rare=True)
     for size in (1.0, 0.1, 1e-2, 1e-3):
         yield Mistake("epsilon", "What is added to the denominator is large enough to show.",
-                      alone(_linear, added=size))
+                      dict(added=size), rare=True)
     yield Mistake("state_carried", "The sums of one item go on into the next. Each item of the leading axes "
                   "begins at 0.", {"state": "carried"})
     yield Mistake("first_item", "The first item is computed and repeated for all others.",
     {"state": "first_item"})
     for how, told in (("no_axis", "(L, d)"), ("one_axis", "(B, L, d)"), ("two_axes", "(B, H, L, d)")):
         yield Mistake("axes_fixed", f"Your function takes arrays of shape {told} only. Any number of axes "
-                      "may stand before (L, d).", alone(_linear, state=how))
+                      "may stand before (L, d).", dict(state=how), rare=True)
     yield Mistake("width_of_v", "The result is given the width of q. It has the width of v.",
-                  alone(_linear, result="as_query"))
+                  dict(result="as_query"), rare=True)
     yield Mistake("half_precision", "The result has only the three digits of half precision.",
-                  alone(_linear, result="half"))
-    yield Mistake("squeezed", "An axis of length 1 is lost.", alone(_linear, result="squeezed"))
+                  dict(result="half"), rare=True)
+    yield Mistake("squeezed", "An axis of length 1 is lost.", dict(result="squeezed"), rare=True)
     yield Mistake("last_only", "Only the last token's output is returned. Each token has one.",
-                  alone(_linear, result="last"))
+                  dict(result="last"), rare=True)
 
 
 def _linear_cases():

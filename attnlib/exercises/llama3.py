@@ -7,8 +7,7 @@ import numpy as np
 from attnlib.exercises.calls import is_tensor
 from attnlib.exercises.compare import floats
 from attnlib.exercises.exercise import Exercise
-from attnlib.exercises.function import Case, FunctionExercise, Mistake
-from attnlib.exercises.pairs import tried_in_pairs
+from attnlib.exercises.function import Case, FunctionExercise, Mistake, rare_but
 
 
 def _feed(function, x, cache, w_q, w_k, w_v, rope, calls, other=None):
@@ -608,7 +607,7 @@ _IN_PAIRS = {
 decode_step = FunctionExercise(
     _decode,
     _cases,
-    tried_in_pairs(_IN_PAIRS, (*_PROJECT, *_TURN, *_POSITIONS, *_HELD, *_MASK, *_REST), _step),
+    rare_but(_IN_PAIRS, (*_PROJECT, *_TURN, *_POSITIONS, *_HELD, *_MASK, *_REST)),
     "Checked in one call, token by token and in chunks of mixed sizes, with batches of 1 to 4, two kinds of "
     "rotation, large scores, a long sequence, and two sequences in turn. What comes out is full causal "
     "attention, whatever the chunks.",

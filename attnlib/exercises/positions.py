@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from attnlib.exercises.alone import alone
 from attnlib.exercises.compare import floats
 from attnlib.exercises.exercise import Exercise
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
@@ -393,72 +392,73 @@ _TURNS = (
             "that no training would show it.", {"turn": "clockwise"}),
     Mistake("two_plus", "Both of your lines add, and a rotation needs one minus sign: x[2i] cos - x[2i + 1] "
             "sin.", {"turn": "two_plus"}),
-    Mistake("two_minus", "Both of your lines subtract. The second one adds.", alone(_rope, turn="two_minus")),
+    Mistake("two_minus", "Both of your lines subtract. The second one adds.", dict(turn="two_minus"),
+            rare=True),
     Mistake("mirrored", "Your pairs are mirrored and not rotated: at position 0 the second feature changes "
             "its sign. Which of the four products has the minus?", {"turn": "mirrored"}),
     Mistake("mirrored", "Your pairs are mirrored and not rotated: at position 0 the first feature changes "
-            "its sign. Which of the four products has the minus?", alone(_rope, turn="minus_first")),
+            "its sign. Which of the four products has the minus?", dict(turn="minus_first"), rare=True),
     Mistake("cos_sin_exchanged", "Sine and cosine are exchanged. At position 0 nothing may change.",
             {"turn": "swapped"}),
     Mistake("sequential", "The second feature is computed from the first one's new value. Both lines need "
             "the old values.", {"turn": "sequential"}),
     Mistake("sequential", "The first feature is computed from the second one's new value. Both lines need "
-            "the old values.", alone(_rope, turn="sequential_second")),
+            "the old values.", dict(turn="sequential_second"), rare=True),
     Mistake("added", "You add sines and cosines to x, as the 2017 paper does with its positions. Here x is "
             "rotated.", {"turn": "added"}),
     Mistake("multiplied", "You multiply x by sines and cosines feature by feature. A rotation mixes the two "
-            "features of a pair.", alone(_rope, turn="multiplied")),
+            "features of a pair.", dict(turn="multiplied"), rare=True),
     Mistake("unchanged", "x comes back as it was. Only at position 0 nothing turns.",
-            alone(_rope, turn="unchanged")),
+            dict(turn="unchanged"), rare=True),
     Mistake("half_a_rotation", "Only the cosine's part is there. What the other feature of the pair gives is "
-            "missing.", alone(_rope, turn="cosine_only")),
+            "missing.", dict(turn="cosine_only"), rare=True),
     Mistake("half_a_rotation", "Only the first feature of each pair is rotated.",
-            alone(_rope, turn="first_only")),
+            dict(turn="first_only"), rare=True),
     Mistake("half_a_rotation", "Only the second feature of each pair is rotated.",
-            alone(_rope, turn="second_only")),
+            dict(turn="second_only"), rare=True),
     Mistake("features_crossed", "The second line has its features exchanged: x[2i] goes with the sine, "
-            "x[2i + 1] with the cosine.", alone(_rope, turn="features_crossed")),
+            "x[2i + 1] with the cosine.", dict(turn="features_crossed"), rare=True),
     Mistake("partner_missing", "Each feature meets its own sine instead of its partner's: the two features "
-            "of a pair are not mixed.", alone(_rope, turn="not_exchanged")),
+            "of a pair are not mixed.", dict(turn="not_exchanged"), rare=True),
     Mistake("first_half_only", "Only the first half of the features is rotated. All pairs are.",
-            alone(_rope, turn="first_half")),
+            dict(turn="first_half"), rare=True),
 )
 _PLACES = (
     Mistake("positions_ignored", "You count the positions yourself, from 0. They are given: a text that "
             "continues does not begin at 0.", {"place": "counted"}),
     Mistake("positions_ignored", "You take the first position and count on from it. Positions need not "
-            "follow one another.", alone(_rope, place="offset")),
+            "follow one another.", dict(place="offset"), rare=True),
     Mistake("one_position_for_all", "The first position is used for all tokens.",
-            alone(_rope, place="first")),
+            dict(place="first"), rare=True),
     Mistake("positions_shifted", "You add 1 to the positions. At position 0 nothing turns.",
             {"place": "from_one"}),
     Mistake("positions_shifted", "You take 1 from the positions. At position 0 nothing turns.",
-            alone(_rope, place="less_one")),
+            dict(place="less_one"), rare=True),
     Mistake("sign_of_position_lost", "A negative position turns as if it were positive. It turns the other "
             "way.", {"place": "absolute"}),
     Mistake("positions_clamped", "Negative positions are taken for 0. Any integer is valid.",
             {"place": "clamped"}),
     Mistake("positions_clamped", "Large positions are cut off. Any integer is valid.",
-            alone(_rope, place="cut_2048")),
+            dict(place="cut_2048"), rare=True),
     Mistake("positions_relative", "The first position is subtracted from all. The angles follow the "
             "positions as they are given.", {"place": "from_first"}),
     Mistake("positions_relative", "The smallest position is subtracted from all. The angles follow the "
-            "positions as they are given.", alone(_rope, place="from_smallest")),
+            "positions as they are given.", dict(place="from_smallest"), rare=True),
     Mistake("positions_sorted", "The positions are sorted, or made unique, and no longer belong to their "
-            "tokens.", alone(_rope, place="sorted")),
+            "tokens.", dict(place="sorted"), rare=True),
     Mistake("positions_reversed", "The positions run backwards.", {"place": "reversed"}),
     Mistake("table_wraps", "You look the angles up in a table, where a negative position counts from the "
             "table's end. Compute the angles from the positions, or shift the table.",
-            alone(_rope, place="wrapped")),
+            dict(place="wrapped"), rare=True),
     Mistake("table_wraps", "You look the angles up in a table, where a negative position counts from the "
             "table's end. Compute the angles from the positions, or shift the table.",
-            alone(_rope, place="wrapped_abs")),
+            dict(place="wrapped_abs"), rare=True),
     Mistake("table_too_short", "You take the positions modulo the length of a table. Any integer is valid.",
-            alone(_rope, place="wrapped_2048")),
+            dict(place="wrapped_2048"), rare=True),
 )
 _ROPE = (
     *(Mistake("dtype", "The numbers are right, and the type is not x's: a float64 or float16 x becomes "
-              "another. What in your function has a type of its own?", alone(_rope, result=kind))
+              "another. What in your function has a type of its own?", dict(result=kind), rare=True)
       for kind in ("float32", "float64")),
     *_PAIRS,
     *_TURNS,
@@ -474,39 +474,39 @@ _ROPE = (
     Mistake("degrees", "Your angles are turned into degrees. torch.cos takes radians.",
             {"angle": "into_degrees"}),
     Mistake("extra_pi", "Your angles have an extra factor 2 pi. The formula has none.",
-            alone(_rope, angle="turns")),
+            dict(angle="turns"), rare=True),
     Mistake("extra_pi", "Your angles have an extra factor pi. The formula has none.",
-            alone(_rope, angle="half_turns")),
+            dict(angle="half_turns"), rare=True),
     Mistake("half_precision", "The angles are held in half precision, which has three digits: at position "
             "300 they are off by a tenth. Compute angles in float32 at least, and round their sines and "
             "cosines.",
-            alone(_rope, precision="half")),
+            dict(precision="half"), rare=True),
     Mistake("half_precision", "The angles are held in bfloat16, which has two digits. Compute angles in "
-            "float32 at least, and round their sines and cosines.", alone(_rope, precision="bfloat")),
+            "float32 at least, and round their sines and cosines.", dict(precision="bfloat"), rare=True),
     Mistake("half_precision", "The angles are held in x's type, and float16 has three digits: at position "
             "300 they are off by a tenth. Compute angles in float32 at least, and round their sines and "
             "cosines.",
-            alone(_rope, precision="of_x")),
+            dict(precision="of_x"), rare=True),
     Mistake("length_axis", "Your positions run along the third axis from the end. The length is the second "
-            "from the end.", alone(_rope, axis=-3)),
+            "from the end.", dict(axis=-3), rare=True),
     Mistake("length_axis", "With four axes your positions run along the third from the end. The length is "
-            "the second from the end.", alone(_rope, axis="third_of_four")),
+            "the second from the end.", dict(axis="third_of_four"), rare=True),
     Mistake("length_axis", "Your positions run along axis 1. The length is the second axis from the end, "
-            "however many stand before it.", alone(_rope, axis=1)),
+            "however many stand before it.", dict(axis=1), rare=True),
     Mistake("length_axis", "Your positions run along axis 0. The length is the second axis from the end, "
-            "however many stand before it.", alone(_rope, axis=0)),
+            "however many stand before it.", dict(axis=0), rare=True),
     Mistake("axes_fixed", "Your function takes x with four axes only. Any number may stand before (L, d).",
-            alone(_rope, memory="four_axes")),
+            dict(memory="four_axes"), rare=True),
     Mistake("axes_fixed", "Your function takes x with three axes only. Any number may stand before (L, d).",
-            alone(_rope, memory="three_axes")),
+            dict(memory="three_axes"), rare=True),
     Mistake("squeezed", "An axis of length 1 is lost. The result has the shape of x.",
-            alone(_rope, memory="squeezed")),
+            dict(memory="squeezed"), rare=True),
     Mistake("view_of_transposed", "View needs memory in the order of the axes, and a transposed tensor is "
-            "not. What copies where it must?", alone(_rope, memory="view")),
+            "not. What copies where it must?", dict(memory="view"), rare=True),
     Mistake("no_gradient", "The result has no gradient: somewhere it left torch, or was detached.",
-            alone(_rope, cut="all")),
+            dict(cut="all"), rare=True),
     *(Mistake("gradient_cut", "The values are right, and part of the gradient is missing: one feature of "
-              "each pair is detached, or used through .data.", alone(_rope, cut=cut))
+              "each pair is detached, or used through .data.", dict(cut=cut), rare=True)
       for cut in ("odd", "even", "odd_out", "even_out")),
 )
 

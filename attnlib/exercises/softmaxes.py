@@ -4,7 +4,6 @@ import inspect
 
 import numpy as np
 
-from attnlib.exercises.alone import alone
 from attnlib.exercises.compare import floats
 from attnlib.exercises.exercise import Exercise
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
@@ -129,11 +128,11 @@ def _axis_mistakes(compute):
     return (
         *_AXIS,
         *(Mistake("axis_not_moved_back", "The axis is moved away and not back again, so that the result has "
-                  "its axes in another order than x.", alone(compute, free=("precision",), result=how))
+                  "its axes in another order than x.", dict(result=how), rare=True)
           for how in ("swapped", "in_front", "exchanged")),
         Mistake("squeezed", "An axis of length 1 is lost. The result has the shape of x.",
-                alone(compute, free=("precision",), result="squeezed")),
-        *(Mistake("axis_ignored", told, alone(compute, free=("precision",), over=over))
+                dict(result="squeezed"), rare=True),
+        *(Mistake("axis_ignored", told, dict(over=over), rare=True)
           for over, told in (
               ("rest", "Each item of the first axis is taken as a whole. A slice runs along one axis alone."),
               ("first_or_last", "Every axis but the last is taken for the first: x.T exchanges all axes. "
@@ -185,7 +184,7 @@ _SHIFTS = (
 def _clipped(compute):
     return (
         Mistake("clipped", "The scores are clipped, and unequal scores beyond the limit become equal. "
-                "Subtracting loses nothing.", alone(compute, free=("precision",), shift=f"clip{limit}"))
+                "Subtracting loses nothing.", dict(shift=f"clip{limit}"), rare=True)
         for limit in (10, 20, 30, 50, 60, 80, 88, 100, 500, 700, 709)
     )
 
@@ -208,47 +207,47 @@ _SOFTMAX = (
     *_clipped(_softmax),
     Mistake("kept_dimensions", "The sums have lost their axis, so that they are laid along another one, or "
             "fit nowhere. What keeps a reduced axis with length 1?",
-            alone(_softmax, free=("precision",), norm="no_keepdims")),
+            dict(norm="no_keepdims"), rare=True),
     Mistake("sum_over_all", "You divide by the sum of all numbers. Each slice is divided by its own sum.",
-            alone(_softmax, free=("precision",), norm="all")),
+            dict(norm="all"), rare=True),
     Mistake("sum_of_another_axis", "The sum runs over the last axis whatever axis says.",
-            alone(_softmax, free=("precision",), norm="last")),
+            dict(norm="last"), rare=True),
     Mistake("sum_of_another_axis", "The sum runs over the first axis whatever axis says.",
-            alone(_softmax, free=("precision",), norm="first")),
+            dict(norm="first"), rare=True),
     Mistake("not_normalised", "The exponentials are not divided by their sum.", {"norm": "none"}),
     Mistake("not_normalised", "You divide by the mean of the exponentials. Divide by their sum.",
-            alone(_softmax, free=("precision",), norm="mean")),
+            dict(norm="mean"), rare=True),
     Mistake("not_normalised", "You divide by the length of the vector. Divide by the sum.",
-            alone(_softmax, free=("precision",), norm="length")),
+            dict(norm="length"), rare=True),
     Mistake("no_exponential", "You divide the scores by their sum. Weights go by the exponentials of scores.",
-            alone(_softmax, free=("precision",), norm="plain")),
+            dict(norm="plain"), rare=True),
     Mistake("one_more", "There is a 1 too many in the denominator, as in the softmax that may attend to "
             "nothing; the weights sum to less than 1.",
-            alone(_softmax, free=("precision",), norm="one_more_before")),
+            dict(norm="one_more_before"), rare=True),
     Mistake("sigmoid", "For two entries each has its own sigmoid. It is the sigmoid of their difference that "
-            "is one of two weights.", alone(_softmax, free=("precision",), norm="sigmoid_of_two")),
+            "is one of two weights.", dict(norm="sigmoid_of_two"), rare=True),
     Mistake("one_more", "There is a 1 too many in the denominator, so the weights sum to less than 1.",
-            alone(_softmax, free=("precision",), norm="one_more")),
+            dict(norm="one_more"), rare=True),
     Mistake("epsilon", "A number is added to the denominator that is large enough to show.",
-            alone(_softmax, free=("precision",), norm="eps")),
+            dict(norm="eps"), rare=True),
     Mistake("epsilon", "A number is added to the denominator that is large enough to show.",
-            alone(_softmax, free=("precision",), norm="eps3")),
+            dict(norm="eps3"), rare=True),
     Mistake("logarithm", "This is the logarithm of the softmax.",
-            alone(_softmax, free=("precision",), norm="log")),
-    Mistake("twice", "The softmax is taken twice.", alone(_softmax, free=("precision",), norm="twice")),
+            dict(norm="log"), rare=True),
+    Mistake("twice", "The softmax is taken twice.", dict(norm="twice"), rare=True),
     Mistake("scaled", "The scores are divided by the root of their number. That belongs to attention.",
-            alone(_softmax, free=("precision",), norm="root")),
+            dict(norm="root"), rare=True),
     Mistake("sigmoid", "Each score has its own sigmoid. In a softmax the scores compete: they sum to 1.",
-            alone(_softmax, free=("precision",), norm="sigmoid")),
+            dict(norm="sigmoid"), rare=True),
     Mistake("hard_maximum", "All weight goes to the largest score. A softmax gives some to each.",
-            alone(_softmax, free=("precision",), norm="hard")),
+            dict(norm="hard"), rare=True),
     Mistake("other_base", "You take powers of 2. The softmax takes powers of e.", {"base": 2.0}),
     Mistake("other_base", "You take powers of 10. The softmax takes powers of e.", {"base": 10.0}),
     Mistake("softmin", "Your largest score gets the smallest weight: a sign is turned round.", {"sign": -1}),
     *_PRECISION,
     *(Mistake("infinity_nan", "A slice with an entry of -inf comes out as NaN. Such an entry has weight 0, "
               "and the others share the rest. Where does infinity meet a 0, or another infinity?",
-              alone(_softmax, free=("precision",), infinite=how))
+              dict(infinite=how), rare=True)
       for how in ("nan", "nan_entry")),
     Mistake("infinity_first", "Where -inf is the first entry, the slice is NaN: your running maximum begins "
             "at -inf, and -inf minus -inf is no number.", {"infinite": "nan_if_first"}),
@@ -256,16 +255,16 @@ _SOFTMAX = (
             {"infinite": "refused"}),
     *(Mistake("infinity_replaced", "An entry of -inf is replaced by a finite number, and beside scores that "
               "are lower it wins. Its weight is 0 whatever the others are.",
-              alone(_softmax, free=("precision",), infinite=how))
+              dict(infinite=how), rare=True)
       for how in ("0", "-100", "-1e4", "-1e5", "-1e6", "-1e9", "mean")),
     *(Mistake("never_zero", "Your weights are kept above 0, by a bound or by what is added. An entry of "
               "-inf has weight exactly 0.",
-              alone(_softmax, free=("precision",), result=f"least{least}"))
+              dict(result=f"least{least}"), rare=True)
       for least in ("1e-15", "1e-12", "1e-10", "1e-9", "1e-8", "1e-7", "1e-6")),
     *(Mistake("never_zero", "A small number is added to the weights. An entry of -inf has weight exactly 0.",
-              alone(_softmax, free=("precision",), result=f"plus{more}"))
+              dict(result=f"plus{more}"), rare=True)
       for more in ("1e-8", "1e-7", "1e-6")),
-    *(Mistake("rounded", "The result is rounded.", alone(_softmax, result=f"round{digits}"))
+    *(Mistake("rounded", "The result is rounded.", dict(result=f"round{digits}"), rare=True)
       for digits in (2, 3, 4, 5, 6, 7, 8)),
 )
 
@@ -443,54 +442,54 @@ _LOG_SOFTMAX = (
             {"form": "log_of_softmax", "shift": "none"}),
     *(Mistake("log_of_bounded", "You keep the weights above a small number before the logarithm, so no "
               "result is lower than its logarithm. The logarithm of the quotient is a difference, which "
-              "needs no such help.", alone(_log_softmax, form=f"{how}{least}"))
+              "needs no such help.", dict(form=f"{how}{least}"), rare=True)
       for how in ("least", "plus")
       for least in ("1e-300", "1e-45", "1e-38", "1e-30", "1e-20", "1e-16", "1e-15", "1e-12", "1e-10", "1e-9",
                     "1e-8", "1e-7", "1e-6", "2.220446049250313e-16", "2.2250738585072014e-308",
                     "1.1920929e-07", "1.1754944e-38")),
     *(Mistake("infinity_patched", "What has become -inf is replaced by a number. The result has the right "
-              "value where it is computed as a difference.", alone(_log_softmax, form=how))
+              "value where it is computed as a difference.", dict(form=how), rare=True)
       for how in ("nan_to_num", "zero_log", "bottom-1000", "bottom-100", "bottom-1e4", "bottom-1e9")),
     *_SHIFTS,
     *_clipped(_log_softmax),
     *(Mistake("clipped", "The differences to the largest score are cut off, so the lowest results are too "
               "high. Their exponentials may vanish; they themselves may not.",
-              alone(_log_softmax, shift=f"bounded{limit}"))
+              dict(shift=f"bounded{limit}"), rare=True)
       for limit in (50, 100, 500, 700, 745)),
     Mistake("top_forgotten", "The largest score is subtracted inside the sum of exponentials and not "
             "outside. Both halves of the difference need it.", {"form": "top_forgotten"}),
-    Mistake("top_twice", "The largest score is subtracted twice.", alone(_log_softmax, form="top_twice")),
+    Mistake("top_twice", "The largest score is subtracted twice.", dict(form="top_twice"), rare=True),
     Mistake("softmax", "This is the softmax. Its logarithm is asked for.", {"form": "softmax"}),
     Mistake("negative", "The sign is turned round. The logarithm of a weight is not above 0.",
             {"form": "negative"}),
     *(Mistake("other_base", "The logarithm of the sum has another base than the exponentials in it.",
               {"form": f"log{kind}_of_sum"}) for kind in (2, 10)),
     Mistake("no_exponential", "You subtract the sum of the scores. It is the logarithm of the sum of their "
-            "exponentials.", alone(_log_softmax, form="sum_of_shifted")),
+            "exponentials.", dict(form="sum_of_shifted"), rare=True),
     Mistake("normaliser", "This is the logarithm of the sum, and the scores less that are asked for.",
-            alone(_log_softmax, form="normaliser_alone")),
+            dict(form="normaliser_alone"), rare=True),
     Mistake("no_log", "You subtract the sum of the exponentials. Subtract its logarithm.",
-    alone(_log_softmax, form="no_log")),
+    dict(form="no_log"), rare=True),
     Mistake("log1p", "There is a 1 too many in the sum under the logarithm.",
-            alone(_log_softmax, form="log1p")),
+            dict(form="log1p"), rare=True),
     Mistake("mean", "You take the mean of the exponentials instead of their sum.",
-            alone(_log_softmax, form="mean")),
+            dict(form="mean"), rare=True),
     Mistake("normaliser", "This is the logarithm of the sum, and the scores less that are asked for.",
-            alone(_log_softmax, form="normaliser")),
+            dict(form="normaliser"), rare=True),
     Mistake("not_normalised", "The largest score is subtracted, and the logarithm of the sum is not.",
-            alone(_log_softmax, form="shifted_only")),
+            dict(form="shifted_only"), rare=True),
     Mistake("no_exponential", "You subtract the sum of the scores. It is the logarithm of the sum of their "
-            "exponentials.", alone(_log_softmax, form="sum_of_logs")),
+            "exponentials.", dict(form="sum_of_logs"), rare=True),
     Mistake("no_exponential", "You take the logarithms of the scores. They are logarithms already, up to a "
-            "number for each slice.", alone(_log_softmax, form="log_scores")),
+            "number for each slice.", dict(form="log_scores"), rare=True),
     Mistake("own_term_missing", "Your sum leaves out the entry itself. It runs over all of the slice.",
-            alone(_log_softmax, form="others")),
+            dict(form="others"), rare=True),
     Mistake("sigmoid", "Each score has its own sigmoid. In a softmax the scores compete.",
-            alone(_log_softmax, form="sigmoid")),
+            dict(form="sigmoid"), rare=True),
     Mistake("kept_dimensions", "The sums have lost their axis, so that they are laid along another one, or "
-            "fit nowhere. What keeps a reduced axis with length 1?", alone(_log_softmax, form="no_keepdims")),
+            "fit nowhere. What keeps a reduced axis with length 1?", dict(form="no_keepdims"), rare=True),
     Mistake("sum_over_all", "The sum runs over all numbers. Each slice has its own.",
-            alone(_log_softmax, form="all")),
+            dict(form="all"), rare=True),
     Mistake("sum_of_another_axis", "The sum runs over the last axis whatever axis says.", {"form": "last"}),
     Mistake("other_base", "Your logarithm has base 2. The natural one is asked for.", {"base": 2.0}),
     Mistake("other_base", "Your logarithm has base 10. The natural one is asked for.", {"base": 10.0}),
@@ -499,7 +498,7 @@ _LOG_SOFTMAX = (
             "becomes infinite. Compute in a wider type.", {"form": "float16"}),
     *_PRECISION,
     *(Mistake("rounded", "The result is rounded.",
-              alone(_log_softmax, result=f"round{digits}")) for digits in (2, 3, 4)),
+              dict(result=f"round{digits}"), rare=True) for digits in (2, 3, 4)),
 )
 
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from attnlib.exercises.alone import alone
 from attnlib.exercises.compare import floats
 from attnlib.exercises.exercise import Exercise
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
@@ -166,7 +165,7 @@ _SHIFTS = (
             "token t + 1.", {"shift": "none"}),
     Mistake("no_shift", "You drop the first position of both, so that each position is still asked for its "
             "own token. Position t predicts token t + 1: scores and tokens lose different ends.",
-            alone(_next_token_loss, shift="none_first_dropped")),
+            dict(shift="none_first_dropped"), rare=True),
     Mistake("no_shift", "You drop the last position of both, so that each position is still asked for its "
             "own token. Position t predicts token t + 1: scores and tokens lose different ends.",
             {"shift": "none_last_dropped"}),
@@ -174,27 +173,27 @@ _SHIFTS = (
             "t + 1.",
             {"shift": "back"}),
     Mistake("shift_by_two", "Each position is asked for the token after the next. Position t predicts token "
-            "t + 1.", alone(_next_token_loss, shift="two")),
+            "t + 1.", dict(shift="two"), rare=True),
     Mistake("rolled", "The tokens are rolled, so that the last position is asked for the first token. It "
             "predicts nothing.", {"shift": "rolled"}),
     Mistake("rolled", "The tokens are rolled through all sentences, so that the last position is asked for "
             "the next sentence's first token. It predicts nothing.",
-            alone(_next_token_loss, shift="rolled_flat")),
+            dict(shift="rolled_flat"), rare=True),
     Mistake("last_position_counted", "The last position is asked for a token 0 that was put after the end. "
-            "It predicts nothing.", alone(_next_token_loss, shift="last_zero")),
+            "It predicts nothing.", dict(shift="last_zero"), rare=True),
     Mistake("sentences_joined", "The sentences are laid end to end before the shift, so that the last "
             "position of one is asked for the first token of the next. Shift first.", {"shift": "flat"}),
     Mistake("position_lost", "The first prediction is lost: position 0 predicts token 1.",
-            alone(_next_token_loss, shift="first_lost")),
+            dict(shift="first_lost"), rare=True),
     Mistake("position_lost", "The last prediction is lost. The last token is predicted by the position "
             "before it.",
-            alone(_next_token_loss, shift="last_lost")),
+            dict(shift="last_lost"), rare=True),
     Mistake("position_lost", "Only the last token is predicted. Every position but the last predicts one.",
-            alone(_next_token_loss, shift="last_only")),
+            dict(shift="last_only"), rare=True),
     Mistake("first_sentence", "Only the first sentence counts.",
-            alone(_next_token_loss, shift="first_sentence")),
+            dict(shift="first_sentence"), rare=True),
     Mistake("axes_confused", "The shift runs over the batch. Axis 1 is the length.",
-            alone(_next_token_loss, shift="batch")),
+            dict(shift="batch"), rare=True),
 )
 _PADS = (
     Mistake("pads_counted", "pad_id has no effect. Targets that equal it count neither in the sum nor in the "
@@ -204,7 +203,7 @@ _PADS = (
     Mistake("pad_always_zero", "Without a pad_id you take 0 for it. Then every token counts, 0 too.",
             {"pads": "zero_by_default"}),
     Mistake("pad_always_zero", "You take 0 for the padding whatever pad_id says.",
-            alone(_next_token_loss, pads="zero_if_given")),
+            dict(pads="zero_if_given"), rare=True),
     Mistake("pad_zero_is_none", "A pad_id of 0 is taken for none, because 0 counts as False. Ask whether it "
             "is None.", {"pads": "zero_is_none"}),
     Mistake("pads_in_mean", "The padding is left out of the sum, and the mean still divides by all targets. "
@@ -215,20 +214,20 @@ _PADS = (
             "that decides, one token further on.", {"pads": "inputs"}),
     Mistake("mask_of_inputs", "You also leave out the positions at which the padding stands itself. It is "
             "the target alone that decides: after padding on the left a real token is predicted.",
-            alone(_next_token_loss, pads="both")),
+            dict(pads="both"), rare=True),
     Mistake("until_first_pad", "You leave out everything after the first padding. Where padding stands on "
             "the left or in the middle, real tokens come after it.",
-            alone(_next_token_loss, pads="until_first")),
+            dict(pads="until_first"), rare=True),
     Mistake("ids_above", "You count the targets above pad_id. Those below it are real too.",
-            alone(_next_token_loss, pads="not_below")),
+            dict(pads="not_below"), rare=True),
     Mistake("rows_dropped", "Sentences with any padding are left out as a whole.",
-            alone(_next_token_loss, pads="whole_rows")),
+            dict(pads="whole_rows"), rare=True),
     Mistake("padding_only", "You count the padding and leave out the rest.",
-            alone(_next_token_loss, pads="inverted")),
+            dict(pads="inverted"), rare=True),
     Mistake("pad_class_removed", "The padding's score is taken out of the softmax. It stays a class like the "
-            "others; what is left out are the targets.", alone(_next_token_loss, pads="class_removed")),
+            "others; what is left out are the targets.", dict(pads="class_removed"), rare=True),
     Mistake("logits_zeroed", "You set the scores of padded targets to 0, and equal scores still have a loss, "
-            "the logarithm of their number.", alone(_next_token_loss, pads="logits_zeroed")),
+            "the logarithm of their number.", dict(pads="logits_zeroed"), rare=True),
 )
 _MEANS = (
     Mistake("sum", "The losses are summed. Their mean is asked for.", {"mean": "sum"}),
@@ -237,54 +236,54 @@ _MEANS = (
     Mistake("mean_over_all_positions", "You divide by the number of real tokens. The first of a sentence is "
             "predicted by nobody: count targets.", {"mean": "real_tokens"}),
     Mistake("mean_over_sentences", "You sum over each sentence and divide by their number. Divide by the "
-            "number of targets.", alone(_next_token_loss, mean="batch")),
+            "number of targets.", dict(mean="batch"), rare=True),
     Mistake("mean_of_means", "You take each sentence's mean and then the mean of these, so a token of a "
             "short sentence counts for more. Every target counts the same.", {"mean": "rows"}),
     *(Mistake("mean_of_means", "You take each sentence's mean and then the mean of these, so a token of a "
               "short sentence counts for more. Every target counts the same.",
-              alone(_next_token_loss, mean=how))
+              dict(mean=how), rare=True)
       for how in ("real_rows", "rows_safe")),
     Mistake("mean_of_means", "You take the mean of each position and then the mean of these. Every target "
-            "counts the same.", alone(_next_token_loss, mean="columns")),
+            "counts the same.", dict(mean="columns"), rare=True),
     Mistake("mean_over_positions", "You sum over the batch and divide by the number of positions. Divide by "
-            "the number of targets.", alone(_next_token_loss, mean="positions")),
+            "the number of targets.", dict(mean="positions"), rare=True),
     Mistake("mean_over_classes", "You also divide by the number of classes.",
-            alone(_next_token_loss, mean="classes")),
+            dict(mean="classes"), rare=True),
     Mistake("no_mean", "There is one loss for each target. Their mean is asked for, one number.",
-            alone(_next_token_loss, mean="each")),
+            dict(mean="each"), rare=True),
     Mistake("no_mean", "There is one loss for each sentence. The mean over all targets is asked for.",
-            alone(_next_token_loss, mean="each_row")),
+            dict(mean="each_row"), rare=True),
     Mistake("mean_plus_one", "You divide by one more than there are targets.",
-            alone(_next_token_loss, mean="eps")),
+            dict(mean="eps"), rare=True),
 )
 _SOFTMAX = (
     Mistake("softmax_over_positions", "The softmax runs over the positions. It runs over the classes, the "
             "last axis.", {"axis": "positions"}),
     Mistake("softmax_over_batch", "The softmax runs over the batch. It runs over the classes, the last axis.",
-            alone(_next_token_loss, axis="batch")),
+            dict(axis="batch"), rare=True),
     Mistake("softmax_over_all", "One softmax runs over positions and classes together. Each position has "
             "its own.",
-            alone(_next_token_loss, axis="all")),
+            dict(axis="all"), rare=True),
     Mistake("softmax_over_all", "One softmax runs over a sentence's positions and classes together. Each "
-            "position has its own.", alone(_next_token_loss, axis="classes_and_positions")),
+            "position has its own.", dict(axis="classes_and_positions"), rare=True),
     Mistake("reshaped_to_classes", "A reshape puts the classes in second place, and mixes them with "
-            "positions. Which function exchanges two axes?", alone(_next_token_loss, axis="reshaped")),
+            "positions. Which function exchanges two axes?", dict(axis="reshaped"), rare=True),
     Mistake("softmax_twice", "The softmax is taken, and cross_entropy takes it once more. It wants raw "
             "scores.",
             {"log": "softmax_again"}),
     Mistake("no_log", "You average probabilities. It is their logarithms that are averaged.",
-    alone(_next_token_loss, log="log_softmax_again")),
+    dict(log="log_softmax_again"), rare=True),
     Mistake("log_of_softmax", "You take the logarithm of the weights, and a weight that has become 0 has "
             "-inf. log_softmax does both at once.", {"log": "of_softmax"}),
     *(Mistake("overflow", "Exp of a large score is infinite. Subtract each position's largest score, or use "
-              "what does.", alone(_next_token_loss, log=how)) for how in ("naive", "naive_difference")),
+              "what does.", dict(log=how), rare=True) for how in ("naive", "naive_difference")),
     Mistake("maximum_of_all", "You subtract the largest of all scores. At a position that lies far below it "
             "every exp is 0. Each position has its own largest score.",
-            alone(_next_token_loss, log="maximum_of_all")),
+            dict(log="maximum_of_all"), rare=True),
     Mistake("sigmoid", "Each class has its own sigmoid. One softmax over the classes is asked for.",
-            alone(_next_token_loss, log="sigmoid")),
+            dict(log="sigmoid"), rare=True),
     *(Mistake("log_of_bounded", "A small number keeps the weights away from 0 before the logarithm, and so "
-              "bounds the loss. log_softmax needs no such help.", alone(_next_token_loss, log=f"{how}{size}"))
+              "bounds the loss. log_softmax needs no such help.", dict(log=f"{how}{size}"), rare=True)
       for how in ("plus", "least")
       for size in ("1e-6", "1e-7", "1e-8", "1e-9", "1e-10", "1e-12", "1e-15", "1e-16", "1e-20", "1e-30")),
 )
@@ -292,33 +291,33 @@ _OTHERS = (
     Mistake("sign", "The sign is turned round: this grows when the model gets better.", {"sign": -1}),
     Mistake("other_base", "The logarithm has base 2. The natural one is asked for.", {"base": "2"}),
     Mistake("other_base", "The logarithm has base 10. The natural one is asked for.",
-            alone(_next_token_loss, base="10")),
+            dict(base="10"), rare=True),
     Mistake("perplexity", "This is the perplexity, the exponential of the loss.",
-            alone(_next_token_loss, result="perplexity")),
+            dict(result="perplexity"), rare=True),
     *(Mistake("label_smoothing", "The targets are smoothed. Here all of the weight lies on the token that "
               "comes.",
-              alone(_next_token_loss, weights=f"smooth{share}")) for share in (0.1, 0.05, 0.01)),
+              dict(weights=f"smooth{share}"), rare=True) for share in (0.1, 0.05, 0.01)),
     Mistake("no_log", "You take one minus the probability. It is minus its logarithm that is asked for.",
-            alone(_next_token_loss, weights="one_minus")),
+            dict(weights="one_minus"), rare=True),
     Mistake("no_softmax", "You take the raw score of the target, as nll_loss does. It wants log_softmax "
             "first.",
             {"weights": "score"}),
     Mistake("squared_error", "This is a squared error. The cross-entropy is asked for.",
-            alone(_next_token_loss, weights="squared")),
+            dict(weights="squared"), rare=True),
     Mistake("half_precision", "The scores are cut to half precision.",
-            alone(_next_token_loss, result="half")),
+            dict(result="half"), rare=True),
     Mistake("view_of_slice", "view needs memory in the order of the axes, and a slice along the length is "
-            "not. What copies where it must?", alone(_next_token_loss, result="view")),
+            "not. What copies where it must?", dict(result="view"), rare=True),
     Mistake("number", "This is a Python number, through which no gradient can flow. Return the tensor.",
-            alone(_next_token_loss, result="number")),
+            dict(result="number"), rare=True),
     Mistake("one_entry", "The result has an axis of length 1. A scalar tensor has none.",
-            alone(_next_token_loss, result="one_entry")),
+            dict(result="one_entry"), rare=True),
     Mistake("no_gradient", "The loss has no gradient: somewhere it left torch, or was detached.",
-            alone(_next_token_loss, cut="all")),
+            dict(cut="all"), rare=True),
     Mistake("no_gradient", "The loss is a new tensor that has forgotten where it came from: no gradient "
-            "reaches the scores.", alone(_next_token_loss, cut="copy")),
+            "reaches the scores.", dict(cut="copy"), rare=True),
     Mistake("gradient_cut", "The value is right, and the gradient misses the sum over the classes: every "
-            "score of a target would grow for ever.", alone(_next_token_loss, cut="normaliser")),
+            "score of a target would grow for ever.", dict(cut="normaliser"), rare=True),
 )
 
 
