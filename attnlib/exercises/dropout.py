@@ -5,7 +5,7 @@ import numpy as np
 from attnlib.exercises.compare import floats
 from attnlib.exercises.exercise import Exercise
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
-from attnlib.exercises.heads import of_another_call
+from attnlib.exercises.heads import of_an_earlier_call
 
 
 def _dropout(scores, p, training, keep, *, where="after", rescale="inverted", kept="given", flag="right",
@@ -92,7 +92,8 @@ def _in_form(weights, keep, form):
     return {
         "squeezed": lambda: np.squeeze(weights), "pair": lambda: (weights, keep), "float16":
         lambda: weights.astype(np.float16).astype(float), "list": lambda: tuple(weights), "whole":
-        lambda: np.trunc(weights),
+        lambda: weights.astype(int), "floor": lambda: np.floor(weights), "type of keep":
+        lambda: weights.astype(keep.dtype),
     }[form]()  # fmt: skip
 
 
@@ -155,9 +156,9 @@ _DROPOUT = (
     Mistake("renormalised", _RENORMALISED, {"rescale": "safe_sum"}),
     Mistake("renormalised", f"You divide by 1 - p and by the sum of what is left. {_RENORMALISED}",
             {"rescale": "sum_too"}),
-    *(Mistake("renormalised", f"You hide scores before the softmax. {_RENORMALISED}",
+    *(Mistake("renormalised", _RENORMALISED,
               {"where": where}) for where in ("large_negative", "minus_infinity")),
-    Mistake("renormalised", f"You hide scores before the softmax. {_RENORMALISED}",
+    Mistake("renormalised", _RENORMALISED,
             {"where": "minus_infinity_rescaled"}),
     Mistake("dropout_on_scores", _ON_SCORES, {"where": "scores"}),
     Mistake("dropout_on_scores", _ON_SCORES, {"where": "scores_unscaled"}),
@@ -245,9 +246,9 @@ _DROPOUT = (
             "scores.", {"form": "float16"}),
     Mistake("whole_numbers", "The weights are cut off to whole numbers. Does the result take its type from "
             "an array of whole numbers?", {"form": "whole"}),
-    Mistake("whole_numbers", "The result takes its type from keep, and where that holds whole numbers all "
-            "that stands behind the point is lost. Let it be of a floating type.",
-            {"kept": "of its type"}),
+    *(Mistake("whole_numbers", "The result takes its type from keep, and where that holds whole numbers all "
+              "that stands behind the point is lost. Let it be of a floating type.", choices)
+      for choices in ({"kept": "of its type"}, {"form": "type of keep"})),
 )  # fmt: skip
 
 
@@ -344,7 +345,7 @@ dropout_weights = FunctionExercise(
     _dropout, _dropout_cases, _DROPOUT,
     "Checked in training and out of it, with p from 0 to 0.95, with rows that chance kept whole or "
     "dropped whole. The mean over many draws is the softmax; a single row need not sum to 1.",
-    properties=(of_another_call(_dropout, _dropout_cases), _given_keep, _sizes),
+    properties=(of_an_earlier_call(_dropout, _dropout_cases), _given_keep, _sizes),
 )  # fmt: skip
 
 EXERCISES = (

@@ -5,7 +5,7 @@ import numpy as np
 from attnlib.exercises.compare import floats
 from attnlib.exercises.exercise import Exercise
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
-from attnlib.exercises.heads import RETURNED, of_another_call, returned
+from attnlib.exercises.heads import RETURNED, of_an_earlier_call, returned
 from attnlib.exercises.multi_head import (
     COMMON,
     MASKING,
@@ -377,7 +377,7 @@ gqa = FunctionExercise(
            _gqa),
     "Checked with groups of one to four heads, with one key head for all and with one for each, under five "
     "shapes of masks, and with large scores. The cache holds only the key heads.",
-    properties=(finite, of_another_call(_gqa, _gqa_cases), rounded, _steps),
+    properties=(finite, of_an_earlier_call(_gqa, _gqa_cases), rounded, _steps),
     rtol=1e-4, atol=1e-5,
 )  # fmt: skip
 
