@@ -30,6 +30,13 @@ def test_causal_mask_is_square_by_default_and_may_have_empty_rows():
     np.testing.assert_array_equal(causal_mask(5, 3).any(-1), [False, False, True, True, True])
 
 
+def test_masks_of_more_positions_than_a_byte_counts():
+    np.testing.assert_array_equal(causal_mask(300, 200), np.tri(300, 200, -100, dtype=bool))
+    np.testing.assert_array_equal(causal_mask(200, 300), np.tri(200, 300, 100, dtype=bool))
+    far = np.tri(300, dtype=bool) & ~np.tri(300, k=-130, dtype=bool)
+    np.testing.assert_array_equal(window_mask(300, 130), far)
+
+
 @given(lengths, st.integers(1, 12))
 def test_window_masks_by_their_definition(n, window):
     mask = window_mask(n, window)
@@ -45,6 +52,17 @@ def test_padding_left_right_ragged_none_and_nothing_else(lib):
     np.testing.assert_array_equal(lib.numpy(mask)[:, 0, 0], tokens != 0)
     np.testing.assert_array_equal(lib.numpy(padding_mask(lib.array(tokens), -1)).all(), True)
     np.testing.assert_array_equal(lib.numpy(padding_mask(lib.array(tokens), 7))[:, 0, 0], tokens != 7)
+
+
+@pytest.mark.parametrize("pad_id", [-5, 0, 1, 7, 256, 2048, 65536, 2**24, 10**9, 2**53])
+def test_ids_of_any_size_are_told_apart(lib, pad_id):
+    tokens = np.array([[0, 1, 2, 3, 4]]) + pad_id
+    tokens = np.concatenate([tokens, tokens - 2, pad_id + 2 ** np.array([[8, 16, 32, 40, 60]])])
+    mask = lib.numpy(padding_mask(lib.array(tokens), pad_id))
+    assert mask.dtype == bool
+    np.testing.assert_array_equal(mask[:, 0, 0], tokens != pad_id)
+    if pad_id == 0:
+        np.testing.assert_array_equal(lib.numpy(padding_mask(lib.array(tokens))), mask)
 
 
 def test_an_id_that_no_token_can_hold_hides_nothing(lib):

@@ -146,6 +146,33 @@ def test_masked_keys_get_exactly_nothing_whatever_the_scores(lib, size):
     np.testing.assert_allclose(lib.numpy(changed), lib.numpy(out), **OUT)
 
 
+@pytest.mark.parametrize(
+    "scores, visible",
+    [
+        ([[900, 899, -900], [-3000, -3001, -2999], [1e-3, 0, 2e-3]], [[1, 1, 1]] * 3),
+        ([[2000, 1999, 1998], [0, 1, 2], [-5, -5, -5]], [[1, 0, 1], [0, 1, 1], [1, 1, 0]]),
+        ([[-60, 60, 61]], [[1, 1, 1]]),
+        ([[-1e10, 0, -1e10, 1, -4e10]], [[1, 0, 1, 0, 1]]),
+        ([[-1e5, 0, -1e5, 1, -4e5]], [[1, 0, 1, 0, 1]]),
+        ([[1, 0, 1e11], [0, 1, 5]], [[1, 1, 0], [0, 0, 0]]),
+        ([[1, 2, 3000]], [[1, 1, 0]]),
+        ([[1, 2, 3]], [[0, 0, 0]]),
+        ([[1, 2], [4, 3]], [[0, 0], [0, 0]]),
+    ],
+)
+def test_scores_and_hidden_scores_of_any_size(lib, scores, visible):
+    k = np.array(scores, float).T                        # (Lk, Lq): with unit queries the scores are these
+    q, mask = np.eye(k.shape[1]) * k.shape[1] ** 0.5, np.array(visible) == 1
+    v = np.random.default_rng(15).normal(size=(len(k), 2))
+    expected, weights = by_hand(q, k, v, mask), by_hand(q, k, np.eye(len(k)), mask)
+    for m in [mask] if not mask.all() else [mask, None]:
+        tensors = [None if x is None else lib.array(x) for x in (q, k, v, m)]
+        out, got = attention(*tensors, return_weights=True)
+        np.testing.assert_allclose(lib.numpy(got), weights, rtol=1e-9, atol=1e-12)
+        for way in (out, attention(*tensors)):
+            np.testing.assert_allclose(lib.numpy(way), expected, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("explicit", [True, False])
 @pytest.mark.parametrize("kind", ["bool", "float", "causal"])
 @pytest.mark.parametrize("lead, d, dv", [((), 4, 4), ((2,), 4, 3), ((2, 3), 16, 16)])

@@ -76,12 +76,24 @@ def test_online_equals_softmax_whatever_the_block(x, block_size, data):
     )
 
 
-@given(finite)
-def test_logarithms_belong_together(x):
-    lse = logsumexp(x, keepdims=True)
-    assert (lse >= x.max(-1, keepdims=True)).all()
-    np.testing.assert_allclose(log_softmax(x), x - lse, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(np.exp(log_softmax(x)), softmax(x), rtol=1e-9, atol=1e-12)
+@given(finite, st.data())
+def test_logarithms_belong_together(x, data):
+    axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
+    lse = logsumexp(x, axis, keepdims=True)
+    assert (lse >= x.max(axis, keepdims=True)).all()
+    np.testing.assert_allclose(log_softmax(x, axis), x - lse, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(np.exp(log_softmax(x, axis)), softmax(x, axis), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("axis", range(-3, 3))
+def test_every_axis_is_as_the_last(lib, axis):
+    x = np.random.default_rng(2).normal(size=(2, 3, 4)) * 9
+    e = np.exp(x - x.max(axis, keepdims=True))
+    p = e / e.sum(axis, keepdims=True)
+    for function in (softmax, online_softmax):
+        np.testing.assert_allclose(lib.numpy(function(lib.array(x), axis)), p, rtol=1e-12)
+    logs = lib.numpy(log_softmax(lib.array(x), axis))
+    np.testing.assert_allclose(logs, np.log(p), rtol=1e-9, atol=1e-14)
 
 
 def test_numpy_equals_torch(lib):
@@ -99,6 +111,13 @@ def test_large_scores_neither_overflow_nor_lose_the_answer(function, lib):
     near = x - x.max(-1, keepdims=True)
     expected = function(near) + (x.max(-1) if function is logsumexp else 0)
     np.testing.assert_allclose(lib.numpy(function(lib.array(x))), expected, rtol=1e-12)
+
+
+def test_minus_infinity_has_no_weight_beside_scores_however_low(lib):
+    x = np.array([[-np.inf, -1e12, -1e12], [-1e4, -np.inf, -np.inf]])
+    for function in (softmax, online_softmax):
+        np.testing.assert_array_equal(lib.numpy(function(lib.array(x))), [[0, 0.5, 0.5], [1, 0, 0]])
+    np.testing.assert_array_equal(np.isneginf(log_softmax(x)), np.isneginf(x))
 
 
 def test_leading_blocks_of_minus_infinity_change_nothing(lib):
@@ -135,6 +154,11 @@ def test_types_integers_give_floats_and_half_precision_is_computed_in_float32(li
     got = lib.numpy(softmax(lib.array(half)))
     assert got.dtype == np.float16
     np.testing.assert_array_equal(got, softmax(half.astype(np.float32)).astype(np.float16))
+    logs = lib.numpy(log_softmax(lib.array(half)))
+    np.testing.assert_array_equal(logs, log_softmax(half.astype(np.float32)).astype(np.float16))
+    logs = lib.numpy(log_softmax(lib.array(np.array([1, 2, 3]))))
+    assert logs.dtype == integers.dtype
+    np.testing.assert_allclose(logs, np.log(integers), rtol=1e-6)
 
 
 def test_bfloat16_comes_back_as_bfloat16():

@@ -30,6 +30,12 @@ def test_variance_by_its_definition(lib):
     np.testing.assert_allclose(float(scaled), float(raw) / 6)
 
 
+def test_variance_of_products_far_from_zero_is_not_lost(lib):
+    q = np.array([[1e9], [1e9 + 1], [1e9 + 2]])
+    for got in dot_product_variance(lib.array(q), lib.array(np.ones((3, 1)))):
+        np.testing.assert_allclose(float(got), 2 / 3, rtol=1e-12)
+
+
 @pytest.mark.parametrize("d", [4, 64, 256])
 def test_variance_is_the_width_for_independent_unit_entries(d):
     # The variance of the sample variance of n such products is about 2 d^2 / n: five sigma here.
@@ -60,6 +66,19 @@ def test_saturated_rows_keep_their_relative_accuracy(lib, dtype, gap, rtol):
     np.testing.assert_allclose(lib.numpy(softmax_jacobian(z)), np.array([[1, -1], [-1, 1]]) * product, rtol)
     np.testing.assert_allclose(float(softmax_jacobian_norm(z)), 2 * product, rtol)
     np.testing.assert_allclose(float(softmax_jacobian_norm(z, kind="spectral")), 2 * product, max(rtol, 1e-4))
+
+
+@pytest.mark.parametrize("shape", [(4,), (1, 4), (2, 3, 4), (1, 1, 3), (2, 1, 2, 3), (5, 1)])
+@pytest.mark.parametrize("size", [1, 300, 10**5])
+def test_jacobian_by_its_definition(lib, shape, size):
+    z = np.random.default_rng(3).integers(-3, 4, shape) * size
+    below = np.concatenate([z, z[:1] - 10 * size]) if len(shape) > 1 else z  # with a row far below the others
+    z[..., : len(z) // 2 + 1] = z.max() + 2                                  # equal ones, and one less
+    for scores in (z, z / 7, below, below / 7, z - size, np.append(z, z[..., :1] - 1, axis=-1)):
+        p = softmax(scores.astype(float))
+        expected = np.eye(scores.shape[-1]) * p[..., None] - p[..., None] * p[..., None, :]
+        got = softmax_jacobian(lib.array(scores))
+        np.testing.assert_allclose(lib.numpy(got), expected, rtol=1e-5, atol=1e-7)
 
 
 def test_norm_has_a_gradient_where_the_softmax_is_certain():

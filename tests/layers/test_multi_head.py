@@ -148,6 +148,52 @@ def test_cross_attention_agrees_with_torch(bias, kdim, vdim, extra):
             same(got, gradient, atol=1e-9)
 
 
+@pytest.mark.parametrize("size", [1, 30])
+@pytest.mark.parametrize(
+    "shape, num_heads", [((2, 5), 3), ((3, 3), 3), ((4, 2), 12), ((2, 5), 1), ((1, 4), 2), ((2, 2), 2)]
+)
+@pytest.mark.parametrize("masked", [None, (1, 1, 0, 0), (0, 1, 0, 0), (0, 1, 1, 0), (0, 0, 0, 0)])
+def test_self_attention_without_biases_agrees_with_torch(shape, num_heads, masked, size):
+    ours, theirs = layers(num_heads=num_heads, bias=False)
+    x = (size * normal(*shape, 12)).requires_grad_()
+    full, mask = (shape[0], num_heads, shape[1], shape[1]), None
+    if masked:
+        ones = [1 if one else n for one, n in zip(masked, full, strict=True)]
+        mask = torch.from_numpy(np.random.default_rng(3).random(ones) < 0.5) | (torch.arange(full[-1]) == 1)
+        mask = mask[0, 0] if masked == (1, 1, 0, 0) else mask
+    hidden = None if mask is None else ~mask.expand(full).flatten(0, 1)
+    wanted = theirs(x, x, x, attn_mask=hidden)[0]
+    out, weights = ours(x, mask=mask, return_weights=True)
+    for way in (out, ours(x, mask=mask)):
+        same(way, wanted.detach(), rtol=1e-8, atol=1e-8)
+        if size > 1:
+            continue
+        gradients = torch.autograd.grad(way.square().sum(), [x, *ours.parameters()])
+        expected = torch.autograd.grad(theirs(x, x, x, attn_mask=hidden)[0].square().sum(),
+                                       [x, *map(dict(theirs.named_parameters()).get,
+                                                dict(ours.named_parameters()))])  # fmt: skip
+        for got, gradient in zip(gradients, expected, strict=True):
+            same(got, gradient, atol=1e-9)
+    same(weights.sum(-1), np.ones(full[:-1]))
+
+
+def test_a_mask_of_queries_empties_their_rows():
+    layer, _ = layers(bias=False)
+    x, rows = normal(3, 3, 12), torch.tensor([[True], [False], [True]])
+    for mask in (rows, rows[None, None], rows.expand(3, 1, 3, 1)):
+        same(layer(x, mask=mask), torch.where(rows, layer(x), 0).detach())
+
+
+def test_one_token_one_sentence_and_a_mask_that_hides_all():
+    ours, theirs = layers(bias=False)
+    for shape in ((1, 1, 12), (2, 1, 12), (1, 3, 12)):
+        x = normal(*shape)
+        same(ours(x), theirs(x, x, x)[0].detach())
+        nothing = torch.zeros(shape[1], shape[1], dtype=torch.bool)
+        for mask in (nothing, nothing[None, None], nothing.expand(shape[0], 3, -1, -1)):
+            same(ours(x, mask=mask), np.zeros(shape))
+
+
 def test_values_of_their_own_with_queries_as_keys():
     ours, theirs = layers()
     x, value = normal(2, 4, 12), normal(2, 4, 12, seed=2)
@@ -206,15 +252,16 @@ def test_causal_is_a_causal_mask(settings):
     same(layer(query, memory, mask=few, causal=True), layer(query, memory, mask=visible & few).detach())
 
 
-def test_a_query_that_may_see_nothing_gets_the_last_bias_and_no_gradient_is_nan():
-    layer, _ = layers()
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_query_that_may_see_nothing_gets_the_last_bias_and_no_gradient_is_nan(bias):
+    layer, _ = layers(bias=bias)
     x = normal(2, 4, 12).requires_grad_()
     mask = torch.ones(4, 4, dtype=torch.bool)
     mask[2] = False
     for return_weights in (False, True):
         out = layer(x, mask=mask, return_weights=return_weights)
         out = out[0] if return_weights else out
-        same(out[:, 2], layer.out_proj.bias.detach().expand(2, 12))
+        same(out[:, 2], layer.out_proj.bias.detach().expand(2, 12) if bias else np.zeros((2, 12)))
         gradients = torch.autograd.grad(out.sum(), [x, *layer.parameters()])
         assert all(g.isfinite().all() for g in gradients)
 
@@ -299,7 +346,7 @@ def test_split_gives_each_head_its_features():
         same(heads[:, h], x[..., 2 * h : 2 * h + 2])
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 6), (3, 3, 6), (3, 6), (2, 2, 3, 6)])
+@pytest.mark.parametrize("shape", [(2, 3, 6), (3, 3, 6), (3, 6), (2, 2, 3, 6), (2, 1, 6), (1, 1, 6)])
 def test_merge_undoes_split(shape):
     x = normal(*shape)
     for n_heads in (1, 2, 3, 6):

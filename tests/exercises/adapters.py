@@ -1,0 +1,244 @@
+"""One table between exercises and attnlib: how a function of attnlib meets an exercise's contract.
+
+It serves two tests. attnlib's functions must pass the judges, and attnlib's own tests must notice when a
+function is replaced by one that makes a mistake which the exercise knows. Each change that adds a function
+with an exercise to attnlib adds its line to `ADAPTERS`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import wraps
+
+import numpy as np
+import torch
+
+import attnlib
+from attnlib.core import masks, scaled_dot_product, softmaxes, statistics
+from attnlib.layers import multi_head
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """How attnlib meets a contract.
+
+    Attributes
+    ----------
+    answer : callable
+        What the exercise asks for, made of attnlib's functions.
+    owner, name : object, str
+        The function that may be replaced is ``getattr(owner, name)``; None where an answer is made of
+        functions that have lines of their own.
+    wrong : callable
+        ``wrong(original, compute)`` is a function with the original's signature that gives what the
+        exercise's ``compute`` gives, wherever its contract reaches, and what the original gives elsewhere.
+    tests : str
+        attnlib's own tests of the function.
+    of_the_way : tuple of str
+        Those of them that look at how it is computed, or ask for more digits than the contract does.
+    left_out : dict
+        Mistakes that cannot be made behind the original's signature, each with the reason.
+    """
+
+    answer: Callable
+    owner: object = None
+    name: str = ""
+    wrong: Callable | None = None
+    tests: str = ""
+    of_the_way: tuple = ()
+    left_out: dict = field(default_factory=dict)
+
+
+def _array(x):
+    """The same numbers in NumPy, in the same memory."""
+    return x.detach().numpy() if isinstance(x, torch.Tensor) else x
+
+
+def _like(result, right):
+    """A result as the original gives it: its library, and its floating type if it is of one."""
+    if isinstance(right, tuple):
+        return tuple(map(_like, result, right)) if len(result) == len(right) else result
+    if isinstance(right, torch.Tensor):
+        result = torch.as_tensor(np.array(result))
+        return result.to(right.dtype) if result.is_floating_point() and right.is_floating_point() else result
+    result = np.asarray(result)
+    return result.astype(right.dtype) if result.dtype.kind == right.dtype.kind == "f" else result
+
+
+def _beyond(*arrays):
+    """Whether one of them is learned from, or of a type that NumPy has not."""
+    return any(isinstance(x, torch.Tensor) and (x.requires_grad or x.dtype == torch.bfloat16
+                                                or x.device.type != "cpu") for x in arrays)  # fmt: skip
+
+
+def _of_scores(original, compute):
+    @wraps(original)
+    def wrong(x, axis=-1, **options):
+        right = original(x, axis, **options)
+        if options or _beyond(x) or np.isnan(_array(right)).any() or np.isneginf(_array(right)).any():
+            return right
+        return _like(compute(_array(x), axis), right)
+
+    return wrong
+
+
+def _of_arrays(original, compute):
+    @wraps(original)
+    def wrong(*arrays):
+        right = original(*arrays)
+        return right if _beyond(*arrays) else _like(compute(*map(_array, arrays)), right)
+
+    return wrong
+
+
+def _causal_mask(original, compute):
+    @wraps(original)
+    def wrong(n_query, n_key=None, *, align="end", like=None):
+        right = original(n_query, n_key, align=align, like=like)
+        if align != "end" or _beyond(like):
+            return right
+        return _like(compute(n_query, n_query if n_key is None else n_key), right)
+
+    return wrong
+
+
+def _window_mask(original, compute):
+    @wraps(original)
+    def wrong(n, window, *, like=None):
+        right = original(n, window, like=like)
+        return right if _beyond(like) else _like(compute(n, window), right)
+
+    return wrong
+
+
+def _padding_mask(original, compute):
+    @wraps(original)
+    def wrong(tokens, *pad_id, **by_name):
+        right = original(tokens, *pad_id, **by_name)
+        return _like(compute(_array(tokens), *pad_id, **by_name), right)
+
+    return wrong
+
+
+def _attention(original, compute):
+    @wraps(original)
+    def wrong(q, k, v, mask=None, *, causal=False, scale=None, return_weights=False):
+        out, weights = original(q, k, v, mask, causal=causal, scale=scale, return_weights=True)
+        right = (out, weights) if return_weights else out
+        if scale is not None or _beyond(q, k, v) or (mask is not None and "bool" not in str(mask.dtype)):
+            return original(q, k, v, mask, causal=causal, scale=scale, return_weights=return_weights)
+        visible = None if mask is None else _array(mask)
+        if causal:
+            square = masks.causal_mask(q.shape[-2], k.shape[-2])
+            visible = square if visible is None else visible & square
+        result = compute(*map(_array, (q, k, v)), visible)
+        return _like(result if return_weights else result[0], right)
+
+    return wrong
+
+
+def _split_heads(original, compute):
+    @wraps(original)
+    def wrong(x, n_heads):
+        right = original(x, n_heads)
+        return compute(x, n_heads) if x.ndim == 3 else right
+
+    return wrong
+
+
+def _merge_heads(original, compute):
+    @wraps(original)
+    def wrong(x):
+        right = original(x)
+        return compute(x) if x.ndim == 4 else right
+
+    return wrong
+
+
+def _forward(original, compute):
+    """Self-attention without biases, appended keys or dropout; all else as it is."""
+
+    @wraps(original)
+    def wrong(self, query, key=None, value=None, mask=None, *, causal=False, return_weights=False):
+        right = original(self, query, key, value, mask, causal=causal, return_weights=return_weights)
+        plain = hasattr(self, "in_proj_weight") and self.in_proj_bias is None and self.bias_k is None
+        if (not plain or self.add_zero_attn or (self.dropout and self.training) or query.ndim != 3
+                or key is not None or value is not None):  # fmt: skip
+            return right
+        if mask is not None and (mask.dtype != torch.bool or mask.ndim == 3):
+            return right
+        if causal:
+            square = masks.causal_mask(query.shape[1], like=query)
+            mask = square if mask is None else mask & square
+        weights = [*(w.T for w in self.in_proj_weight.chunk(3)), self.out_proj.weight.T]
+        out = compute(query, *weights, self.num_heads, *(() if mask is None else (mask,)))
+        return (out, right[1]) if return_weights else out
+
+    return wrong
+
+
+def _layer(x, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    layer = attnlib.MultiHeadAttention(x.shape[-1], n_heads, bias=False, dtype=x.dtype)
+    weights = {"in_proj_weight": torch.cat([w_q.T, w_k.T, w_v.T]), "out_proj.weight": w_o.T}
+    return torch.func.functional_call(layer, weights, (x,), {"mask": mask})
+
+
+def _cross_layer(x, memory, w_q, w_k, w_v, w_o, n_heads, memory_mask=None):
+    width = memory.shape[-1]
+    layer = attnlib.MultiHeadAttention(
+        x.shape[-1], n_heads, bias=False, kdim=width, vdim=width, dtype=x.dtype
+    )
+    weights = {"q_proj_weight": w_q.T, "k_proj_weight": w_k.T, "v_proj_weight": w_v.T,
+               "out_proj.weight": w_o.T}  # fmt: skip
+    if width == x.shape[-1]:
+        weights = {"in_proj_weight": torch.cat([w_q.T, w_k.T, w_v.T]), "out_proj.weight": w_o.T}
+    mask = None if memory_mask is None else memory_mask[:, None, None, :]
+    return torch.func.functional_call(layer, weights, (x, memory), {"mask": mask})
+
+
+def _log_softmax(x, axis=-1):
+    """float16 goes in as float32: attnlib gives back the type that it was given, and in float16 a difference
+    of 120,000 is minus infinity, which the contract forbids."""
+    return attnlib.log_softmax(x.astype(np.float32) if x.dtype == np.float16 else x, axis)
+
+
+def _combined_mask(tokens, pad_id=0):
+    return attnlib.padding_mask(tokens, pad_id) & attnlib.causal_mask(tokens.shape[1])
+
+
+def _padded(q, k, v, key_padding_mask):
+    return attnlib.attention(q, k, v, ~key_padding_mask[:, None, None, :])
+
+
+_SOFTMAXES, _STATISTICS = "tests/core/test_softmaxes.py", "tests/core/test_statistics.py"
+_MASKS, _HEADS = "tests/core/test_masks.py", "tests/layers/test_multi_head.py"
+_SCALED = "tests/core/test_scaled_dot_product.py"
+
+ADAPTERS = {
+    "softmax": Adapter(lambda x, axis=-1: attnlib.softmax(x, axis), softmaxes, "softmax", _of_scores,
+                       _SOFTMAXES),
+    "log_softmax": Adapter(_log_softmax, softmaxes, "log_softmax", _of_scores, _SOFTMAXES),
+    "dot_product_variance": Adapter(lambda q, k: attnlib.dot_product_variance(q, k), statistics,
+                                    "dot_product_variance", _of_arrays, _STATISTICS),
+    "softmax_jacobian": Adapter(lambda z: attnlib.softmax_jacobian(z), statistics, "softmax_jacobian",
+                                _of_arrays, _STATISTICS,
+                                ("test_saturated_rows_keep_their_relative_accuracy",)),
+    "causal_mask": Adapter(lambda n_query, n_key: attnlib.causal_mask(n_query, n_key), masks, "causal_mask",
+                           _causal_mask, _MASKS),
+    "window_mask": Adapter(lambda n, window: attnlib.window_mask(n, window), masks, "window_mask",
+                           _window_mask, _MASKS),
+    "padding_mask": Adapter(lambda tokens, pad_id=0: attnlib.padding_mask(tokens, pad_id), masks,
+                            "padding_mask", _padding_mask, _MASKS),
+    "combined_mask": Adapter(_combined_mask),
+    "attention": Adapter(lambda q, k, v, mask=None: attnlib.attention(q, k, v, mask, return_weights=True),
+                         scaled_dot_product, "attention", _attention, _SCALED,
+                         ("test_values_of_another_width_take_the_fast_path_too",
+                          "test_without_weights_torch_uses_its_fused_kernel")),
+    "padded_attention": Adapter(_padded),
+    "split_heads": Adapter(lambda x, n_heads: attnlib.split_heads(x, n_heads), multi_head, "split_heads",
+                           _split_heads, _HEADS),
+    "merge_heads": Adapter(lambda x: attnlib.merge_heads(x), multi_head, "merge_heads", _merge_heads,
+                           _HEADS),
+    "multi_head_attention": Adapter(_layer, multi_head.MultiHeadAttention, "forward", _forward, _HEADS,
+                                    ("test_self_attention_projects_once",)),
+    "cross_attention": Adapter(_cross_layer),
+}  # fmt: skip
