@@ -115,12 +115,25 @@ def failure(error):
 
 
 def copy_of(argument):
-    """A copy of an array or tensor, with the same order of its axes in memory; other things as they are."""
+    """A copy of an array or tensor that lies in memory as it does; other things as they are."""
     if isinstance(argument, np.ndarray):
         return argument.copy(order="K")
     if is_tensor(argument):
-        return argument.detach().clone().requires_grad_(argument.requires_grad)
+        return _tensor_copy(argument)
     return argument
+
+
+def _tensor_copy(tensor):
+    """With the same strides, and the same numbers before it and between where it is part of a larger one."""
+    import torch
+
+    plain = tensor.detach()
+    strided = plain.layout == torch.strided
+    if not strided or plain.numel() * plain.element_size() == plain.untyped_storage().nbytes():
+        return plain.clone().requires_grad_(tensor.requires_grad)
+    copy = plain.new_empty(0)
+    copy.set_(plain.untyped_storage().clone(), plain.storage_offset(), plain.size(), plain.stride())
+    return copy.requires_grad_(tensor.requires_grad)
 
 
 def is_tensor(x):

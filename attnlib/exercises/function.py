@@ -77,14 +77,8 @@ class Mistake:
 
 
 def rare_but(names, mistakes):
-    """The mistakes, all of them rare but the first of each of these names."""
-    waiting, result = set(names), []
-    for mistake in mistakes:
-        result.append(mistake if mistake.name in waiting else replace(mistake, rare=True))
-        waiting.discard(mistake.name)
-    if waiting:
-        raise ValueError(f"no such mistakes: {', '.join(sorted(waiting))}")
-    return tuple(result)
+    """The mistakes, all of them rare but those with these names."""
+    return tuple(m if m.name in names else replace(m, rare=True) for m in mistakes)
 
 
 @dataclass(frozen=True)
@@ -177,6 +171,11 @@ class FunctionExercise:
         except Exception as error:
             return failure(error)
 
+    def _tolerance(self, case):
+        """rtol and atol: wider where half precision goes in, whatever type comes out."""
+        half = any("float16" in str(getattr(argument, "dtype", "")) for argument in case.args)
+        return (max(self.rtol, 1e-2), max(self.atol, 2e-3)) if half else (self.rtol, self.atol)
+
     def _problem(self, case, outcome, ours):
         """What is wrong with an outcome, as the end of a sentence that begins "On (the case)", or None."""
         if outcome.error:
@@ -186,11 +185,11 @@ class FunctionExercise:
             named = [p.name for p in inspect.signature(self.compute).parameters.values()]
             labels = ["the output", *(f"the gradient in {named[i]}" for i in case.gradient_of)]
             for label, part, wanted in zip(labels, value, ours, strict=True):
-                problem = complaint(part, wanted, self.rtol, self.atol)
+                problem = complaint(part, wanted, *self._tolerance(case))
                 if problem:
                     return problem.replace("the result", label, 1)
             value = value[0]
-        problem = complaint(value, ours[0] if case.gradient_of else ours, self.rtol, self.atol)
+        problem = complaint(value, ours[0] if case.gradient_of else ours, *self._tolerance(case))
         if problem or not self.same_dtype:
             return problem
         given, got = str(case.args[0].dtype), str(value.dtype)
@@ -297,11 +296,11 @@ class FunctionExercise:
             return self._run(self.compute, cases[i], guarded=False, **choices)
 
         def fits(choices, i):
-            return self._alike(outcomes[i], made(choices, i), strict)
+            return self._alike(cases[i], outcomes[i], made(choices, i), strict)
 
         def passes_alone(choices):
             """Whether the mistake alone shows on the first case, on which the submission is right."""
-            return not self._alike(outcomes[0], made(choices, 0), strict)
+            return not self._alike(cases[0], outcomes[0], made(choices, 0), strict)
 
         nearest, most = (), len(failing) / 2
         alone, shows = {}, set()        # a mistake that fits `first`: where else it does not
@@ -311,11 +310,11 @@ class FunctionExercise:
                 for style in self.styles:
                     choices = style | mistake.choices
                     result = made(choices, first)
-                    differs = not self._alike(Outcome(expected[first]), result, strict)
+                    differs = not self._alike(cases[first], Outcome(expected[first]), result, strict)
                     if differs and not (first and passes_alone(choices)):
                         shows.add(index)
                     told = differs or _dtypes(result.value) == _dtypes(outcomes[first].value)
-                    if not told or not self._alike(outcomes[first], result, strict):
+                    if not told or not self._alike(cases[first], outcomes[first], result, strict):
                         continue
                     missed, count = [], len(failing)
                     for i in rest:              # the failing ones first
@@ -353,13 +352,13 @@ class FunctionExercise:
             elif apart and not raised and i in shows and j in shows:
                 yield pair, first
 
-    def _alike(self, outcome, made, strict):
+    def _alike(self, case, outcome, made, strict):
         """Whether what our imitation came to is what the submission came to."""
         if made.error or outcome.error:
             return bool(made.raised and outcome.raised) and (
                 made.raised == outcome.raised if strict else made.raised[0] == outcome.raised[0]
             )
-        return alike(outcome.value, made.value, self.rtol, self.atol)
+        return alike(outcome.value, made.value, *self._tolerance(case))
 
 
 def _misfit(function, compute, case):

@@ -4,7 +4,7 @@ import numpy as np
 
 from attnlib.exercises.compare import floats
 from attnlib.exercises.exercise import Exercise
-from attnlib.exercises.function import Case, FunctionExercise, Mistake
+from attnlib.exercises.function import Case, FunctionExercise, Mistake, rare_but
 from attnlib.exercises.heads import RETURNED, of_an_earlier_call, returned
 from attnlib.exercises.multi_head import (
     COMMON,
@@ -12,7 +12,6 @@ from attnlib.exercises.multi_head import (
     SOFTMAX,
     finite,
     of_the_weights,
-    paired,
     rounded,
     weights_behind,
     weights_of,
@@ -372,9 +371,8 @@ def _steps(case, value, expected):
 
 gqa = FunctionExercise(
     _gqa, _gqa_cases,
-    paired((*_SHARING, *_SCALE, *_GROUPED, *SOFTMAX, *_MASKED),
-           COMMON | {"tiled", "tiled_keys", "tiled_values", "first_head_for_all", "groups_out_of_order"},
-           _gqa),
+    rare_but(COMMON | {"tiled", "tiled_keys", "tiled_values", "first_head_for_all", "groups_out_of_order"},
+             (*_SHARING, *_SCALE, *_GROUPED, *SOFTMAX, *_MASKED)),
     "Checked with groups of one to four heads, with one key head for all and with one for each, under five "
     "shapes of masks, and with large scores. The cache holds only the key heads.",
     properties=(finite, of_an_earlier_call(_gqa, _gqa_cases), rounded, _steps),

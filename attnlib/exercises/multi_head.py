@@ -1,13 +1,11 @@
 """Multi-head attention, of lesson 09; what other layers of attention share of it."""
 
-import inspect
-from dataclasses import replace
 
 import numpy as np
 
 from attnlib.exercises.compare import floats
 from attnlib.exercises.exercise import Exercise
-from attnlib.exercises.function import Case, FunctionExercise, Mistake
+from attnlib.exercises.function import Case, FunctionExercise, Mistake, rare_but
 from attnlib.exercises.heads import RETURNED, merge, of_an_earlier_call, returned, split
 
 # One layer of attention, from projections to the output, with every step open to mistakes
@@ -824,23 +822,14 @@ COMMON = {
 }  # fmt: skip
 
 
-def paired(mistakes, names, compute, *more):
-    """The mistakes, of which only those with these names are tried in pairs.
-
-    Two mistakes are tried together where they set different keywords; the others set them all.
-    """
-    parameters = [p for f in (compute, *more) for p in inspect.signature(f).parameters.values()]
-    keywords = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
-    return tuple(m if m.name in names else replace(m, choices=keywords | m.choices) for m in mistakes)
-
-
 multi_head_attention = FunctionExercise(
     _multi_head, _multi_head_cases,
-    paired((*PROJECT, *SCALE, *SHAPES, *SOFTMAX, *MASKING, *EMPTY, *OUTPUT, *GRADIENT,
+    rare_but(COMMON,
+             (*PROJECT, *SCALE, *SHAPES, *SOFTMAX, *MASKING, *EMPTY, *OUTPUT, *GRADIENT,
      Mistake("length_first", "You read x as (L, B, D). Here the batch comes first.",
              {"cut": "length_first"}),
      Mistake("length_first", "You read x as (L, B, D), so a word attends to the other sentences. Here the "
-             "batch comes first.", {"batch": "length_first"}, convention=True)), COMMON, layer),
+             "batch comes first.", {"batch": "length_first"}, convention=True))),
     "Checked with one head and several, five shapes of masks, empty rows, large scores, float32, and the "
     "gradient in x and every matrix. This is the layer of the 2017 paper.",
     properties=(finite, of_an_earlier_call(_multi_head, _multi_head_cases), _alone, rounded, _steps),

@@ -85,6 +85,7 @@ _SCALES = {                                                # for n pairs of widt
     "both widths": lambda n, d: 1 / np.sqrt(2 * d),
     "whole root": lambda n, d: 1 / np.floor(np.sqrt(d)),
     "64": lambda n, d: 1 / 8,
+    "3": lambda n, d: 1 / np.sqrt(3),                      # of the first case
     "log": lambda n, d: 1 / np.log(d),
 }
 
@@ -212,17 +213,6 @@ class _TwoNumbers(FunctionExercise):
         if isinstance(value, np.ndarray) and value.shape == (2,):
             return replace(outcome, value=tuple(value))
         return outcome
-
-    def _alike(self, outcome, made, strict):
-        """Thousands of pairs of mistakes are tried; most differ from the submission in the first number."""
-        first, other = _first(outcome.value), _first(made.value)
-        far = first is not None and other is not None and abs(first - other) > 0.1 + 0.1 * abs(other)
-        return not far and super()._alike(outcome, made, strict)
-
-
-def _first(x):
-    """The first of two numbers; None for everything else."""
-    return x[0] if isinstance(x, tuple) and len(x) == 2 and isinstance(x[0], float) else None
 
 
 def _ways(name, hint, *variants):
@@ -368,6 +358,9 @@ dot_product_variance = _TwoNumbers(
         Mistake("fixed_width",
                 "You divide by 8, the root of 64. The width is that of q and k, whatever it is.",
                 {"by": "64"}),
+        Mistake("fixed_width",
+                "You divide by the root of 3, the width of the first pairs, whatever the width. Is it "
+                "written into the code, or kept from the first call?", {"by": "3"}, rare=True),
         Mistake("log_of_width", "You divide by the logarithm of d. Divide by its root.", {"by": "log"}),
         Mistake("swapped", "The two numbers have changed places: raw first, then scaled.",
                 {"results": "scaled, raw"}),

@@ -1,7 +1,7 @@
 """Cross-attention, of lesson 11: queries of one text, keys and values of another."""
 
 from attnlib.exercises.exercise import Exercise
-from attnlib.exercises.function import Case, FunctionExercise, Mistake
+from attnlib.exercises.function import Case, FunctionExercise, Mistake, rare_but
 from attnlib.exercises.heads import of_an_earlier_call
 from attnlib.exercises.multi_head import (
     COMMON,
@@ -14,7 +14,6 @@ from attnlib.exercises.multi_head import (
     finite,
     layer,
     level,
-    paired,
     rounded,
     steps,
     tensors,
@@ -265,10 +264,10 @@ _PLAIN_PROJECT = tuple(m for m in PROJECT if m.choices.get("project") not in ("b
 
 cross_attention = FunctionExercise(
     _cross, _cross_cases,
-    paired((*_CROSS, *_PLAIN_PROJECT, *SCALE,
-            *(m for m in SHAPES if m.choices.get("batch") is None), *SOFTMAX, *_MASKED, *OUTPUT),
-           COMMON | {"keys_from_x", "values_from_x", "sides_swapped", "always_causal", "mask_on_queries",
-                     "scale_of_the_memory"}, layer, _cross),
+    rare_but(COMMON | {"keys_from_x", "values_from_x", "sides_swapped", "always_causal", "mask_on_queries",
+                     "scale_of_the_memory"},
+             (*_CROSS, *_PLAIN_PROJECT, *SCALE,
+            *(m for m in SHAPES if m.choices.get("batch") is None), *SOFTMAX, *_MASKED, *OUTPUT)),
     "Checked with a memory shorter and longer than x, narrower, wider and alike, with padding on every side, "
     "and with large scores. The decoder asks, and the encoder's text answers.",
     properties=(finite, of_an_earlier_call(_cross, _cross_cases), rounded, _steps),

@@ -76,7 +76,7 @@ def test_the_solution_passes_and_hints_stand():
     assert EXERCISES[GQA].lesson == "18"
 
 
-UNTOLD = ({"form": "bfloat16"},)
+UNTOLD = ()
 
 
 @pytest.mark.parametrize("exercise, mistake", mistakes(GQA, untold=UNTOLD),

@@ -167,7 +167,7 @@ WRITTEN = [
     ("one_number", lambda q, k: population(q, k)[0]),
     ("scores_returned", lambda q, k: (sample(q, k), sample(q, k) / q.shape[1] ** 0.5)),
     ("rounded", lambda q, k: tuple(round(float(x), 3) for x in population(q, k))),
-    ("few_digits", lambda q, k: tuple(map(float, population(q.astype(np.float16), k.astype(np.float16))))),
+    (None, lambda q, k: tuple(map(float, population(q.astype(np.float16), k.astype(np.float16))))),
     ("standard_deviation", lambda q, k: np.sqrt(population(q, k))),
     ("swapped", lambda q, k: np.array(population(q, k)[::-1])),
     ("standard_deviation and swapped", lambda q, k: tuple(np.sqrt(population(q, k)))[::-1]),

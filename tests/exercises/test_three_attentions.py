@@ -87,7 +87,7 @@ def test_the_solution_passes_and_hints_stand():
     assert EXERCISES[CROSS].lesson == "11"
 
 
-UNTOLD = ({"form": "bfloat16"},)
+UNTOLD = ()
 
 
 @pytest.mark.parametrize("exercise, mistake", mistakes(CROSS, untold=UNTOLD),
