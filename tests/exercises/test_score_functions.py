@@ -1,0 +1,269 @@
+"""Lesson 04's exercises: every right way accepted, every known mistake named."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import attnlib
+from attnlib.core.scores import cosine_score
+from attnlib.exercises import check
+from attnlib.exercises.catalogue import EXERCISES as ALL
+from attnlib.exercises.score_functions import DISHES, EXERCISES
+
+FUNCTIONS = ("cosine_score", "general_score", "additive_score")
+
+
+def cosine_by_loop(q, k):
+    out = np.zeros((len(q), len(k)))
+    for i, a in enumerate(q):
+        for j, b in enumerate(k):
+            size = np.sqrt(a @ a) * np.sqrt(b @ b)
+            out[i, j] = a @ b / size if size else 0.0
+    return out
+
+
+def cosine_after_the_product(q, k):
+    sizes = np.outer(np.linalg.norm(q, axis=1), np.linalg.norm(k, axis=1))
+    return np.divide(q @ k.T, sizes, out=np.zeros(sizes.shape), where=sizes > 0)
+
+
+def cosine_with_epsilon(q, k):
+    u, w = (x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1e-8) for x in (q, k))
+    return u @ w.T
+
+
+def cosine_with_a_larger_epsilon(q, k):
+    u, w = (x / (np.sqrt((x * x).sum(-1, keepdims=True)) + 1e-6) for x in (q, k))
+    return np.einsum("id,jd->ij", u, w)
+
+
+def cosine_in_float32(q, k):
+    return cosine_with_epsilon(q.astype(np.float32), k.astype(np.float32))
+
+
+def cosine_mended(q, k):
+    with np.errstate(all="ignore"):
+        u, w = (x / np.linalg.norm(x, axis=-1)[:, None] for x in (q, k))
+    return np.nan_to_num(u @ w.T)
+
+
+def general_by_einsum(q, k, w):
+    return np.einsum("ia,ab,jb->ij", q, w, k)
+
+
+def general_by_keys(q, k, w):
+    return q @ (w @ k.T)
+
+
+def general_by_loop(q, k, w):
+    return np.array([[a @ w @ b for b in k] for a in q])
+
+
+def additive_by_loop(q, k, w_q, w_k, v):
+    return np.array([[v @ np.tanh(w_q @ a + w_k @ b) for b in k] for a in q])
+
+
+def additive_by_concat(q, k, w_q, w_k, v):
+    pairs = np.concatenate([np.repeat(q, len(k), axis=0), np.tile(k, (len(q), 1))], axis=1)
+    return (np.tanh(pairs @ np.hstack([w_q, w_k]).T) @ v).reshape(len(q), len(k))
+
+
+def additive_by_einsum(q, k, w_q, w_k, v):
+    hidden = np.einsum("ad,id->ia", w_q, q)[:, None, :] + np.einsum("ad,jd->ja", w_k, k)[None, :, :]
+    return np.einsum("ija,a->ij", np.tanh(hidden), v)
+
+
+def additive_by_exponentials(q, k, w_q, w_k, v):
+    h = (q @ w_q.T)[:, None] + k @ w_k.T
+    return ((1 - 2 / (np.exp(2 * h) + 1)) * v).sum(2)
+
+
+def additive_in_torch(q, k, w_q, w_k, v):
+    import torch
+
+    q, k, w_q, w_k, v = (torch.tensor(x, dtype=torch.float64) for x in (q, k, w_q, w_k, v))
+    return (torch.tanh((q @ w_q.T)[:, None] + k @ w_k.T) @ v).numpy()
+
+
+def network(c=6.0, b=(-3.0, -9.0), v=(5.0, -5.0)):
+    return np.reshape(b, (2, 1)), np.full((2, 2), c), np.array(v)
+
+
+RIGHT = {
+    "terms_that_count": ["AC", "ca", "A, C", "A and C", ["A", "C"], {"C", "A"}, ("a", "c")],
+    "exactly_one": [
+        network(), tuple(x.tolist() for x in network()), network(5, (-2, -8), (9, -9)),
+        network(-6, (3, 9), (-5, 5)),                                # both signs turned
+        (np.array([[-4.0], [-4.0]]), np.array([[8.0, -8.0], [-8.0, 8.0]]), np.array([5.0, 5.0])),
+    ],
+    "cosine_score": [cosine_by_loop, cosine_after_the_product, cosine_with_epsilon,
+                     cosine_with_a_larger_epsilon, cosine_in_float32, cosine_mended],
+    "general_score": [general_by_einsum, general_by_keys, general_by_loop],
+    "additive_score": [additive_by_loop, additive_by_concat, additive_by_einsum, additive_by_exponentials,
+                       additive_in_torch],
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("exercise, answer", [(e, a) for e, answers in RIGHT.items() for a in answers])
+def test_right_answers_pass(exercise, answer):
+    verdict = check(exercise, answer, show=False)
+    assert verdict.passed is True, verdict.message
+
+
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.id)
+def test_solutions_pass_and_hints_lead_there(exercise):
+    names = {}
+    exec(exercise.solution, names)
+    assert check(exercise.id, names.get("answer", names.get(exercise.id)), show=False).passed is True
+    assert 2 <= len(exercise.hints) <= 4 and exercise.lesson == "04"
+
+
+def row_with_row(q, k, w_q, w_k, v):
+    return np.tanh(q @ w_q.T + k @ w_k.T) @ v
+
+
+def two_mistakes(q, k, w_q, w_k, v):
+    return ((q @ w_q)[:, None] + k @ w_k) @ v
+
+
+def cosine_of_columns(q, k):
+    return q / np.linalg.norm(q, axis=0) @ (k / np.linalg.norm(k, axis=0)).T
+
+
+def cosine_of_one_and_nan(q, k):
+    return q @ k.T / np.linalg.norm(q, axis=1, keepdims=True)
+
+
+def changes_input(q, k):
+    q /= 2
+    return cosine_with_epsilon(q, k)
+
+
+def by_half(function):
+    """The function with a result that no mistake describes."""
+    return lambda *args: function(*args) * np.linspace(0.5, 1, len(args[1]))
+
+
+WRONG = [
+    ("terms_that_count", "A", "biases_never", "a.k"),
+    ("terms_that_count", "ABC", "query_part_counts", "along one row"),
+    ("terms_that_count", "AB", "wrong_row", "queries of one key"),
+    ("terms_that_count", "ABCD", "all_count", "do not change"),
+    ("terms_that_count", "ACD", "constant_counts", "one number"),
+    ("terms_that_count", "BD", "invisible_ones", "other two"),
+    ("terms_that_count", "C", "match_forgotten", "q.k"),
+    ("terms_that_count", "D", None, "from key to key"),
+    ("terms_that_count", "E", None, "letters"),
+    ("terms_that_count", "", None, "letters"),
+    ("terms_that_count", 3, None, "got 3"),
+    ("terms_that_count", [1, 2], None, "letters"),
+    ("exactly_one", network(v=(-5.0, 5.0)), "upside_down", "upside down"),
+    ("exactly_one", network(v=(0.5, -0.5)), "too_quiet", "lead"),
+    ("exactly_one", network(v=(0.0, 0.0)), "zero", "v = 0"),
+    ("exactly_one", network(c=0.0), "zero", "w_k = 0"),
+    ("exactly_one", network(0.01, (0.0, 0.0), (9.0, 9.0)), "no_bend", "hardly bends"),
+    ("exactly_one", network(6, (-3.0, -3.0), (5.0, 5.0)), "or", "or both"),
+    ("exactly_one", network(-6, (9.0, 9.0), (5.0, 5.0)), "not_both", "everything but both"),
+    ("exactly_one", network(6, (-9.0, -9.0), (5.0, 5.0)), "more_is_better", "both wins"),
+    ("exactly_one", (np.array([[-3.0], [3.0]]), np.array([[6.0, 0.0], [0.0, -6.0]]), np.array([5.0, 5.0])),
+     "one_taste_each", "one taste alone"),
+    ("exactly_one", (np.array([[-3.0], [0.0]]), np.array([[6.0, -6.0], [0.0, 0.0]]), np.array([5.0, 1.0])),
+     "one_sided", "leads alone"),
+    ("exactly_one", (np.zeros(2), np.ones((2, 2)), np.ones(2)), "shape", "w_q have shape (2, 1)"),
+    ("exactly_one", network(c=60.0), "too_large", "reach 60"),
+    ("exactly_one", network(c=np.nan), None, "finite"),
+    ("exactly_one", (1, 2), None, "three arrays"),
+    ("exactly_one", ("a", "b", "c"), None, "'a'"),
+    ("exactly_one", 5, None, "three arrays"),
+    ("cosine_score", cosine_of_columns, "wrong_axis", "columns"),
+    ("cosine_score", cosine_of_one_and_nan, "one_norm and zero_is_nan", "key is still loud"),
+    ("cosine_score", lambda q, k: q @ k.T / np.linalg.norm(q) / np.linalg.norm(k), "one_length_for_all",
+     "one number"),
+    ("cosine_score", changes_input, "changes_input", "Work on a copy"),
+    ("cosine_score", lambda q, k: cosine_score(q, k), "package", "calls the package"),
+    ("cosine_score", by_half(cosine_with_epsilon), None, "should be"),
+    ("cosine_score", lambda q, k: (q / np.linalg.norm(q, axis=-1)) @ (k / np.linalg.norm(k, axis=-1)).T,
+     "norm_loses_its_axis", "keepdims"),
+    ("general_score", lambda q, k, w: q @ w.T @ k.T, "transposed", "another convention"),
+    ("general_score", lambda q, k, w: k @ (q @ w).T, "result_transposed", "row for each key"),
+    ("general_score", lambda q, k, w: q @ k.T, "without_w", "dot product"),
+    ("general_score", lambda q, k, w: q @ w @ k, None, "raised"),
+    ("general_score", lambda q, k, w: attnlib.general_score(q, k, w), "package", "calls the package"),
+    ("general_score", lambda q, w: q, "signature", "(q, k, w)"),
+    ("additive_score", row_with_row, "row_with_row", "Every query meets every key"),
+    ("additive_score", two_mistakes, "no_tanh and transposed", "Two things at once"),
+    ("additive_score", by_half(additive_by_loop), None, "should be"),
+    ("additive_score", lambda q, k, a, b, v: attnlib.additive_score(q, k, a, b, v), "package",
+     "calls the package"),
+    ("additive_score", lambda *a: None, None, "end with a return"),
+    ("additive_score", 7, None, "Give a function"),
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("exercise, answer, misconception, words", WRONG)
+def test_wrong_answers_are_told_what_is_wrong(exercise, answer, misconception, words):
+    verdict = check(exercise, answer, show=False)
+    assert verdict.passed is False and verdict.misconception == misconception, verdict.message
+    assert words in verdict.message and len(verdict.message) < 650, verdict.message
+
+
+@pytest.mark.parametrize(
+    "exercise, mistake", [(e, m) for e in FUNCTIONS for m in ALL[e].judge.mistakes],
+    ids=lambda x: x if isinstance(x, str) else f"{x.name}-{x.choices}",
+)  # fmt: skip
+def test_each_mistake_is_named(exercise, mistake):
+    compute = ALL[exercise].judge.compute
+    verdict = check(exercise, lambda *args: compute(*args, **mistake.choices), show=False)
+    assert verdict.passed is False and verdict.misconception == mistake.name, verdict.message
+    assert mistake.hint in verdict.message
+
+
+@pytest.mark.parametrize("exercise", FUNCTIONS)
+def test_the_references_are_the_packages_functions(exercise):
+    judge = ALL[exercise].judge
+    for case in judge.cases():
+        wanted = getattr(attnlib, exercise)(*case.args)
+        np.testing.assert_allclose(judge.compute(*case.args), wanted, atol=1e-12)
+
+
+def test_untouched_answers_are_not_answered_yet():
+    def stub(*args):
+        raise NotImplementedError
+
+    for exercise in EXERCISES:
+        assert check(exercise.id, ..., show=False).passed is None
+    for exercise in FUNCTIONS:
+        assert check(exercise, stub, show=False).passed is None
+    assert check("exactly_one", (..., ..., ...), show=False).passed is None
+    assert check("exactly_one", (*network()[:2], ...), show=False).passed is None
+
+
+def test_no_linear_score_wants_exactly_one():
+    """What the lesson says: sweet and sour together score as much as neither and both."""
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        neither, sweet, sour, both = attnlib.general_score(rng.normal(size=(1, 3)), DISHES,
+                                                           rng.normal(size=(3, 2)))[0]  # fmt: skip
+        assert np.isclose(sweet + sour, neither + both)
+
+
+def test_the_biases_that_count_are_those_of_the_verdict():
+    rng = np.random.default_rng(1)
+    q, k = rng.normal(size=(3, 4)), rng.normal(size=(5, 4))
+    a, b = rng.normal(size=(2, 4))
+    weights = attnlib.softmax(attnlib.dot_score(q, k))
+    np.testing.assert_allclose(attnlib.softmax(attnlib.dot_score(q, k + b)), weights)
+    assert abs(attnlib.softmax(attnlib.dot_score(q + a, k)) - weights).max() > 0.1
+
+
+def test_the_contracts_of_the_lesson_are_those_that_are_judged():
+    path = Path(__file__).resolve().parents[2] / "notebooks" / "04_score_functions.ipynb"
+    cells = ["".join(cell["source"]) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
+    text = "\n".join(cell for cell in cells if "### Exercise" in cell)
+    for promise in ("more than 0.45 each", "no number beyond 10", "a row of zeros scores 0", "1e-6 or less",
+                    "`w` has shape $(d_q, d_k)$", "`w_q` has shape $(d_a, d_q)$", "length from 0.2"):
+        assert promise in text, promise
