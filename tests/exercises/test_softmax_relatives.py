@@ -1,0 +1,213 @@
+"""Lesson 05: sparsemax and off by one, written and inverted. Right ways pass, known mistakes are named."""
+
+import numpy as np
+import pytest
+from judging import ERRORS, NO_FUNCTIONS, RESULTS, mistakes, named, odd, stub, told_when_raising
+
+import attnlib
+from attnlib.exercises import check, softmax_relatives
+from attnlib.exercises.catalogue import EXERCISES
+
+FUNCTIONS = ("sparsemax", "softmax_off_by_one")
+
+
+def by_halving(x):
+    """Finds the threshold by trying."""
+    low, high = x.max(-1, keepdims=True) - 1, x.max(-1, keepdims=True)
+    for _ in range(80):
+        middle = (low + high) / 2
+        enough = np.maximum(x - middle, 0).sum(-1, keepdims=True) >= 1
+        low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+    return np.maximum(x - low, 0)
+
+
+def by_removal(x):
+    """Projects on the plane of sum 1 and drops what is negative, until nothing is."""
+    rows = x.reshape(-1, x.shape[-1])
+    result = np.zeros_like(rows)
+    for row, out in zip(rows, result, strict=True):
+        kept = np.ones(len(row), bool)
+        while True:
+            tau = (row[kept].sum() - 1) / kept.sum()
+            if (row[kept] > tau).all():
+                break
+            kept &= row > tau
+        out[kept] = row[kept] - tau
+    return result.reshape(x.shape)
+
+
+def by_loops(x):
+    def one(row):
+        best = sorted(row, reverse=True)
+        for k in range(len(best), 0, -1):
+            if 1 + k * best[k - 1] > sum(best[:k]):
+                tau = (sum(best[:k]) - 1) / k
+                return [max(value - tau, 0) for value in row]
+
+    return np.apply_along_axis(lambda row: np.array(one(row.tolist())), -1, x)
+
+
+def below_the_best(x):
+    z = x - x.max(-1, keepdims=True)
+    best = np.flip(np.sort(z, axis=-1), -1)
+    k = np.arange(1, z.shape[-1] + 1)
+    tau = ((best.cumsum(-1) - 1) / k).max(-1, keepdims=True)   # the right one is the largest
+    return np.clip(z - tau, 0, None)
+
+
+def beside_a_zero(x):
+    wide = np.concatenate([np.zeros_like(x[..., :1]), x], -1)
+    e = np.exp(wide - wide.max(-1, keepdims=True))
+    return (e / e.sum(-1, keepdims=True))[..., 1:]
+
+
+def with_a_floor(x):
+    m = x.max(-1, keepdims=True).clip(0)
+    e = np.exp(x - m)
+    return e / (np.exp(-m) + e.sum(-1, keepdims=True))
+
+
+def shifted_by_the_best_alone(x):
+    """As the public softmax_n: the 1 overflows for rows far below 0, whose zeros come out right."""
+    m = x.max(-1, keepdims=True)
+    with np.errstate(over="ignore"):
+        e = np.exp(x - m)
+        return e / (np.exp(-m) + e.sum(-1, keepdims=True))
+
+
+def softmax_times_its_share(x):
+    lse = x.max(-1, keepdims=True) + np.log(np.exp(x - x.max(-1, keepdims=True)).sum(-1, keepdims=True))
+    return np.exp(x - np.logaddexp(0, lse))
+
+
+def through_torch(x):
+    import torch
+
+    return torch.softmax(torch.nn.functional.pad(torch.from_numpy(x), (1, 0)), -1)[..., 1:].numpy()
+
+
+RIGHT = [("sparsemax", f) for f in (by_halving, by_removal, by_loops, below_the_best)] + [
+    ("softmax_off_by_one", f)
+    for f in (beside_a_zero, with_a_floor, shifted_by_the_best_alone, softmax_times_its_share, through_torch)
+]
+
+
+@pytest.mark.parametrize("exercise, function", RIGHT)
+def test_right_ways_pass(exercise, function):
+    verdict = check(exercise, function, show=False)
+    assert verdict.passed is True, verdict.message
+
+
+@pytest.mark.parametrize("exercise", FUNCTIONS)
+def test_the_reference_is_the_package(exercise):
+    judge = EXERCISES[exercise].judge
+    for case in judge.cases():
+        ours = getattr(attnlib, exercise)(*case.args)
+        np.testing.assert_allclose(judge.compute(*case.args), ours, atol=1e-12)
+    verdict = check(exercise, lambda x: getattr(attnlib, exercise)(x), show=False)
+    assert verdict.misconception == "package"
+
+
+@pytest.mark.parametrize("exercise, mistake", mistakes(*FUNCTIONS), ids=lambda x: getattr(x, "name", x))
+def test_each_mistake_is_named(exercise, mistake):
+    named(exercise, mistake)
+
+
+def no_k_at_all(x):
+    z = x - x.mean(-1, keepdims=True) + 1 / x.shape[-1]
+    z = np.maximum(z, 0)
+    return z / z.sum(-1, keepdims=True)
+
+
+def shifted_then_one(x):
+    e = np.exp(x - np.max(x, axis=-1, keepdims=True))
+    return e / (1 + np.sum(e, axis=-1, keepdims=True))
+
+
+def written_as_printed(x):
+    return np.exp(x) / (1 + np.exp(x).sum(-1, keepdims=True))
+
+
+WRONG = [
+    ("sparsemax", no_k_at_all, "cut_and_normalised"),
+    ("sparsemax", lambda x: np.maximum(x - (x.sum(-1, keepdims=True) - 1) / x.shape[-1], 0), "all_counted"),
+    ("softmax_off_by_one", shifted_then_one, "one_not_shifted"),
+    ("softmax_off_by_one", written_as_printed, "no_shift"),
+]
+
+
+@pytest.mark.parametrize("exercise, function, mistake", WRONG)
+def test_mistakes_as_learners_write_them(exercise, function, mistake):
+    with np.errstate(all="ignore"):
+        verdict = check(exercise, function, show=False)
+    assert verdict.misconception == mistake, verdict.message
+
+
+@pytest.mark.parametrize("exercise", FUNCTIONS)
+def test_stubs_are_unanswered(exercise):
+    assert check(exercise, stub, show=False).passed is None
+
+
+@pytest.mark.parametrize("exercise", FUNCTIONS)
+@pytest.mark.parametrize("answer", NO_FUNCTIONS, ids=repr)
+def test_what_is_no_function_is_no_answer(exercise, answer):
+    assert check(exercise, answer, show=False).passed is False
+
+
+@pytest.mark.parametrize("exercise", FUNCTIONS)
+@pytest.mark.parametrize("result", range(len(RESULTS)))
+def test_odd_results_are_judged(exercise, result):
+    odd(exercise, RESULTS[result])
+
+
+@pytest.mark.parametrize("exercise", FUNCTIONS)
+@pytest.mark.parametrize("error", ERRORS)
+def test_errors_are_told(exercise, error):
+    told_when_raising(exercise, error)
+
+
+ANSWERS = [
+    ("sparse_scores", [5, 4.7, 4.5, 4.4, 4.4], True, None),
+    ("sparse_scores", np.array([5, 4.7, 4.5, -100, 4]), True, None),
+    ("sparse_scores", [0.6, 0.3, 0.1, 0, 0], False, "level"),
+    ("sparse_scores", [6, 5.7, 5.5, 0, 0], False, "level"),
+    ("sparse_scores", [5, 4.7, 4.5, 4.45, 4.4], False, "zeros_too_high"),
+    ("sparse_scores", 5 + np.log([1, 1 / 2, 1 / 6, 1e-9, 1e-9]), False, "logarithms"),
+    ("sparse_scores", [5, 2.5, 5 / 6, 0, 0], False, "ratios"),
+    ("sparse_scores", 5 + 2 * (np.sqrt([0.6, 0.3, 0.1, 0, 0]) - np.sqrt(0.6)), False, "roots"),
+    ("sparse_scores", [5, 3, 1, 0, 0], False, "too_far"),
+    ("sparse_scores", [5, 4.9, 4.8, 0, 0], False, None),
+    ("sparse_scores", [0, 0, 0, 0, 0], False, None),
+    ("sparse_scores", [1e12, 0, 0, 0, 0], False, None),
+    ("sparse_scores", [5, 4.7, 4.5], False, None),
+    ("sparse_scores", [5, 4.7, 4.5, 0, -np.inf], False, None),
+    ("sparse_scores", ..., None, None),
+    ("half_attention", np.log([4 / 7, 2 / 7, 1 / 7]), True, None),
+    ("half_attention", [-0.5596, -1.2528, -1.9459], True, None),
+    ("half_attention", [2 / 7, 1 / 7, 1 / 14], False, "weights_as_scores"),
+    ("half_attention", np.log([4 / 14, 2 / 14, 1 / 14]), False, "half_of_sum"),
+    ("half_attention", np.log([8 / 7, 4 / 7, 2 / 7]), False, "double_of_sum"),
+    ("half_attention", np.log([4, 2, 1]), False, "level"),
+    ("half_attention", np.log([0.4, 0.2, 0.1]), False, "level"),
+    ("half_attention", [4, 2, 1], False, "ratios_of_scores"),
+    ("half_attention", [2, 1, 0], False, "ratios_of_scores"),
+    ("half_attention", np.log([1 / 3, 1 / 3, 1 / 3]), False, "ratios"),
+    ("half_attention", [0, 0, 0], False, None),
+    ("half_attention", [1e300, -1e300, 0], False, None),
+    ("half_attention", "text", False, None),
+    ("half_attention", ..., None, None),
+]
+
+
+@pytest.mark.parametrize("exercise, answer, passed, mistake", ANSWERS)
+def test_constructions(exercise, answer, passed, mistake):
+    verdict = check(exercise, answer)
+    assert (verdict.passed, verdict.misconception) == (passed, mistake), verdict.message
+
+
+@pytest.mark.parametrize("exercise", softmax_relatives.EXERCISES, ids=lambda e: e.id)
+def test_solutions_pass_and_hints_go_on(exercise):
+    names = {}
+    exec(exercise.solution, names)
+    assert exercise.judge(names.get("answer", names.get(exercise.id))).passed is True
+    assert len(exercise.hints) == 3
