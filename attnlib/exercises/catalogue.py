@@ -12,6 +12,7 @@ from attnlib.exercises import (
     masked_attention,
     masks,
     multi_head,
+    orders,
     positions,
     saturation,
     scaling,
@@ -22,6 +23,7 @@ from attnlib.exercises import (
     start,
     three_attentions,
     transformer,
+    vectors,
     weights,
 )
 
@@ -30,6 +32,7 @@ EXERCISES = {
     for lesson in (
         start,
         lookup,
+        vectors,
         weights,
         score_functions,
         softmax_breaks,
@@ -44,6 +47,7 @@ EXERCISES = {
         multi_head,
         dropout,
         positions,
+        orders,
         three_attentions,
         transformer,
         llama3,

@@ -5,6 +5,8 @@ In a notebook: ``show(attention_heatmap(weights, words, words), alt="What it sho
 
 from attnlib.plots.bars import weight_bars
 from attnlib.plots.course_map import lesson_map
+from attnlib.plots.dials import dials
+from attnlib.plots.features import feature_map
 from attnlib.plots.heatmap import attention_heatmap
 from attnlib.plots.layout import head_layout
 from attnlib.plots.lines import curves
@@ -20,6 +22,8 @@ __all__ = [
     "attention_heatmap",
     "attention_table",
     "curves",
+    "dials",
+    "feature_map",
     "head_layout",
     "lesson_map",
     "mask_maps",
