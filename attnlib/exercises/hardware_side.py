@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attnlib.exercises.calls import is_tensor
+from attnlib.exercises.common import few_digits, in_torch
 from attnlib.exercises.compare import floats
 from attnlib.exercises.exercise import Exercise
 from attnlib.exercises.function import Case, FunctionExercise, Mistake, rare_but
@@ -262,13 +262,6 @@ def _array(value):
     return None if isinstance(value, (tuple, list)) else floats(value)
 
 
-def _in_torch(case, value, expected):
-    found = _array(value)
-    if is_tensor(value) and found is not None and np.allclose(found, expected, 1e-3, 1e-5):
-        return "The numbers are right; only they come as a torch tensor. Return a NumPy array."
-    return None
-
-
 def _finite(case, value, expected):
     found = _array(value)
     if found is None or np.isfinite(found).all():
@@ -296,12 +289,24 @@ def _average(case, value, expected):
     return None
 
 
+def _multiples(case, value, expected):
+    """Every row is the right one times a number."""
+    found = _array(value)
+    if found is None or not (expected * expected).sum(1).all():
+        return None
+    factors = (found * expected).sum(1, keepdims=True) / (expected * expected).sum(1, keepdims=True)
+    if found.shape[1] > 1 and np.allclose(found, factors * expected, 1e-3, 1e-5):
+        row = int(np.abs(factors - 1).argmax())
+        return f"Row {row} is {factors[row, 0]:.3g} times the right one: by what is it divided?"
+    return None
+
+
 _SCALE = (
     Mistake("no_scale", "The scores are not scaled. Divide them by the root of the width.",
             {"scale": "none"}),
-    Mistake("scale_linear", "You divide by the width, or twice by its root. The root, once.",
+    Mistake("scale_linear", "You divide by the width, or twice by its root. Divide by the root, once.",
             {"scale": "linear"}),
-    Mistake("scale_multiplied", "You multiply by the root of the width. Divide.", {"scale": "times"}),
+    Mistake("scale_multiplied", "You multiply by the root of the width. Divide by it.", {"scale": "times"}),
     Mistake("scale_of_values", "You divide by the root of the values' width. Scores come from queries and "
             "keys.", {"scale": "values"}),
     Mistake("scale_of_block", "You divide by the root of the block's size, so the result depends on it. "
@@ -326,8 +331,10 @@ _BLOCKS = (
             {"blocks": "whole"}),
     Mistake("last_block_lost", "One block is always read, and the keys left over after whole blocks are "
             "lost. The last block may be shorter.", {"blocks": "whole_or_one"}),
-    Mistake("last_block_lost", "The last block is never read.", {"blocks": "but_last"}),
-    Mistake("last_block_lost", "The last of several blocks is never read.", {"blocks": "but_last_or_one"}),
+    Mistake("last_block_lost", "The last block is never read. The loop ends after it, not before.",
+            {"blocks": "but_last"}),
+    Mistake("last_block_lost", "The last of several blocks is never read. The loop ends after it.",
+            {"blocks": "but_last_or_one"}),
     Mistake("first_block_lost", "The first block is never read: the loop begins with the second.",
             {"blocks": "but_first"}),
     Mistake("one_block_too_many", "There is one block too many where the size divides the number of keys; it "
@@ -340,8 +347,9 @@ _BLOCKS = (
             "is a score: its exponential is 1.", {"blocks": "zeros"}),
     Mistake("blocks_of_queries", "Your loop runs to the number of queries. Blocks are of keys.",
             {"blocks": "queries"}),
-    Mistake("one_block_only", "Only the first block is read.", {"blocks": "first"}),
-    Mistake("one_block_only", "Only the last block is read.", {"blocks": "last"}),
+    Mistake("one_block_only", "Only the first block is read. The loop goes on to the last key.",
+            {"blocks": "first"}),
+    Mistake("one_block_only", "Only the last block is read. All blocks count.", {"blocks": "last"}),
     Mistake("last_key_lost", "The very last key is never read: the loop ends one too early.",
             {"blocks": "to_last_key"}),
     Mistake("last_key_lost", "The very last key is never read: the end is one too low.",
@@ -394,7 +402,8 @@ _RESCALE = (
             "What was summed before counts from the old maximum.", {"rescale": "of_block"}),
 )  # fmt: skip
 _DIVIDE = (
-    Mistake("not_normalised", "The output is never divided by the sum.", {"divide": "no"}),
+    Mistake("not_normalised", "The output is never divided by the sum. Weights sum to 1 only after that.",
+            {"divide": "no"}),
     *(Mistake(name, hint, {"divide": divide, "skip": skip}) for name, divide, hint in (
         ("block_softmaxes_added", "block_fresh", "Each block gets a softmax of its own and the results are "
          "added. Keys of different blocks must share one sum: divide once, at the end."),
@@ -408,7 +417,8 @@ _DIVIDE = (
          "divided again. Divide once, at the end."),
         ("normalised_in_every_block", "newest", "Each block is divided by the sum so far, which later blocks "
          "enlarge. Divide once, at the end."),
-        ("one_block_only", "overwritten", "What the last block gives replaces what came before."),
+        ("one_block_only", "overwritten", "What the last block gives replaces what came before. "
+         "It is added to that."),
     ) for skip in ("no", "hidden")),        # a row may leave out a block in which it sees nothing
     *(Mistake("epsilon", f"You add {eps:g} to the sum, which is no small part of it. Treat the row without a "
               "key by itself.", {"divide": eps}) for eps in (1.0, 0.1, 0.01, 1e-3)),
@@ -416,19 +426,24 @@ _DIVIDE = (
 _MASK = (
     Mistake("polarity", "You hide where the mask is True. Here True means: may attend.",
             {"seen": "inverted"}, convention=True),
-    Mistake("mask_ignored", "The mask has no effect.", {"seen": "ignored"}),
+    Mistake("mask_ignored", "The mask has no effect. Where it is False, a key has weight 0.",
+            {"seen": "ignored"}),
     Mistake("mask_of_first_block", "Every block is given the mask's first columns. Cut the mask as you cut "
             "the keys.", {"seen": "first_block"}),
-    Mistake("mask_of_first_query", "The mask's first row serves all queries.", {"seen": "first_query"}),
-    Mistake("mask_of_any_query", "A key that any query may see is visible to all.", {"seen": "any_query"}),
+    Mistake("mask_of_first_query", "The mask's first row serves all queries. Each query has its own row.",
+            {"seen": "first_query"}),
+    Mistake("mask_of_any_query", "A key that any query may see is visible to all. Each query has its own row "
+            "of the mask.", {"seen": "any_query"}),
     Mistake("mask_transposed", "Queries and keys are exchanged in the mask. Where they are as many, no error "
             "tells.", {"seen": "transposed"}),
     *(Mistake("causal_by_default", "Without a mask you hide the future. Without a mask every key is "
               "visible.", {"seen": seen}) for seen in ("causal", "causal_square", "causal_start")),
     *(Mistake("uniform_rows", "You write a large negative number where the mask hides. A row that is hidden "
               "throughout then averages exactly what it must not see; and such a number is a score, below "
-              "which others may lie. Its output is to be 0.", {"fill": fill})
-      for fill in ("-1e9", "lowest", "-1e4", "-1e30")),
+              "which others may lie. Its output is to be 0.", {"fill": fill}) for fill in ("-1e9", "-1e4")),
+    *(Mistake("uniform_rows", "A row without a visible key gets the average of what it must not see, as "
+              "after a finite number in place of minus infinity. Its output is to be 0.", {"fill": fill})
+      for fill in ("lowest", "-1e30")),
     Mistake("added_1e9", "You add -1e9 where the mask hides. A hidden score of 1e11 is still the largest "
             "after that, and a row without a visible key averages what is hidden.", {"fill": "add"}),
     Mistake("hidden_lowered", "You lower hidden scores by 50, and against low visible scores they still "
@@ -445,7 +460,8 @@ _MASK = (
             "above the visible ones, these all underflow to 0.", {"fill": "raw"}),
     Mistake("sum_sees_hidden", "Hidden keys count in the sum and not in the output, so what is left does not "
             "sum to 1.", {"fill": "out"}),
-    Mistake("output_sees_hidden", "Hidden keys count in the output and not in the sum.", {"fill": "sum"}),
+    Mistake("output_sees_hidden", "Hidden keys count in the output and not in the sum. Nothing of them is to "
+            "count.", {"fill": "sum"}),
 )  # fmt: skip
 _EMPTY = (
     Mistake("nan_block", "In a block that is hidden for a row before any visible key the maximum is still "
@@ -456,11 +472,13 @@ _EMPTY = (
             {"empty": "nan_block_mended"}),
     Mistake("nan_rows", "A row without a visible key gives NaN: its sum is 0, and 0/0 is NaN. Its output is "
             "to be 0.", {"empty": "nan"}),
-    Mistake("block_skipped_for_all", "A block is skipped for all rows when one row sees nothing of it.",
+    Mistake("block_skipped_for_all", "A block is skipped for all rows when one row sees nothing of it. The "
+            "other rows need it.",
             {"skip": "none_one"}),
     Mistake("partly_hidden_skipped", "A row skips a block in which any of its keys is hidden. The visible "
             "ones count.", {"skip": "partly"}),
-    Mistake("partly_hidden_skipped", "A block in which any key is hidden for any row is skipped.",
+    Mistake("partly_hidden_skipped", "A block in which any key is hidden for any row is skipped. What a row "
+            "may see counts.",
             {"skip": "partly_one"}),
     Mistake("block_judged_by_one_key", "A row skips a block whose first key is hidden. The others count.",
             {"skip": "first_key"}),
@@ -476,16 +494,18 @@ _EMPTY = (
 _OUT = (
     Mistake("half_precision", "Scores are held in half precision, which has three digits and ends at 65504.",
             {"half": "scores"}),
-    Mistake("half_precision", "The computation is in half precision, which has three digits.",
-            {"half": "inputs"}),
+    Mistake("half_precision", "The computation is in half precision, which has three digits. Compute in a "
+            "wider type.", {"half": "inputs"}),
     Mistake("whole_results", "Your output holds whole numbers: averages are cut off. Make its array of a "
             "floating type.", {"out": "whole"}),
     Mistake("axis_squeezed", "Axes of length 1 are dropped. The result is (Lq, dv), also where one is 1.",
             {"out": "squeezed"}),
     Mistake("axis_squeezed", "With one query the result has one axis. It is (Lq, dv), also where Lq is 1.",
             {"out": "row_squeezed"}),
-    Mistake("transposed_result", "Your result is transposed: it is (Lq, dv).", {"out": "transposed"}),
-    Mistake("one_axis_more", "Your result has one axis too many: it is (Lq, dv).", {"out": "one_axis_more"}),
+    Mistake("transposed_result", "Your result is transposed. A query is a row: (Lq, dv).",
+            {"out": "transposed"}),
+    Mistake("one_axis_more", "Your result has one axis too many: it is to be (Lq, dv).",
+            {"out": "one_axis_more"}),
 )  # fmt: skip
 _IN_PAIRS = {
     "no_scale", "scale_linear", "scale_multiplied", "scale_of_values", "last_block_lost", "must_divide",
@@ -502,7 +522,7 @@ online_attention = FunctionExercise(
     "Checked with blocks that divide the keys and blocks that do not, of one key and of more than all, with "
     "rising, falling and very large scores, and with blocks and rows that are hidden throughout. The result "
     "is exact attention, and no more than one block of scores is ever needed at a time.",
-    properties=(_in_torch, _finite, _average),
+    properties=(in_torch, few_digits, _finite, _multiples, _average),
     rtol=1e-4,
     atol=1e-5,
 )

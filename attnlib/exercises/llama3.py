@@ -440,7 +440,8 @@ _POSITIONS = tuple(
          "own."),
         ("last", "one_position_for_all", "All tokens of a chunk get the position of its last. Each has its "
          "own."),
-        ("twice", "tokens_counted_twice", "The number of tokens before the chunk is counted twice."),
+        ("twice", "tokens_counted_twice", "The number of tokens before the chunk is counted twice. Is "
+         "it read off the cache and added up as well?"),
         ("batch", "positions_off_the_cache", "The number of tokens before the chunk is read off the wrong "
          "axis of the cache: it is the size of the batch."),
         ("features", "positions_off_the_cache", "The number of tokens before the chunk is read off the wrong "
@@ -455,14 +456,14 @@ _POSITIONS = tuple(
          "the chunk. Each row needs its own position."),
     )
 )  # fmt: skip
-_TWICE = "You rotate keys again that the cache holds rotated. A key is rotated once, by its own position: "
+_TWICE = "You rotate keys again that the cache holds rotated. A key is rotated once, by its own position. "
 _HELD = (
-    Mistake("rotated_twice", _TWICE + "keep keys raw and rotate all at each call, or keep them rotated and "
+    Mistake("rotated_twice", _TWICE + "Keep keys raw and rotate all at each call, or keep them rotated and "
             "rotate only the new ones.", {"held": "turned_whole"}),
-    Mistake("rotated_twice", _TWICE + "here the new ones are rotated twice too.", {"held": "turned_all"}),
-    Mistake("rotated_twice", _TWICE + "here the old ones at every call, and once more each time.",
+    Mistake("rotated_twice", _TWICE + "Here the new ones are rotated twice too.", {"held": "turned_all"}),
+    Mistake("rotated_twice", _TWICE + "Here the old ones are, at every call, and once more each time.",
             {"held": "turned_old_whole"}),
-    Mistake("rotated_twice", _TWICE + "here the old ones at every call.", {"held": "turned_old"}),
+    Mistake("rotated_twice", _TWICE + "Here the old ones are, at every call.", {"held": "turned_old"}),
     Mistake("cached_keys_raw", "The cache holds keys without rotation, and only the new ones are rotated. "
             "Old keys need theirs too.", {"held": "raw"}),
     Mistake("old_keys_shifted", "You rotate all keys, old and new, by positions that begin at the chunk. The "
@@ -480,7 +481,7 @@ _HELD = (
          "last_token"),
         ("last_token_cached", "Of a later chunk only the last token gets into the cache. All of them must.",
          "last_token_later"),
-        ("chunk_counted_twice", "Each chunk gets into the cache twice.", "kept_twice"),
+        ("chunk_counted_twice", "Each chunk gets into the cache twice. Once is enough.", "kept_twice"),
         *(("window", f"The cache keeps no more than {size} tokens. Full causal attention forgets none.", size)
           for size in (1, 2, 3, 4, 5, 6, 8, 10, 16, 20, 32, 50, 64)),
     ) for count in ("tokens", "length")),
@@ -521,7 +522,8 @@ _MASK = (
               f"the end.{more}", {"mask": mask}) for mask, more in (("start", ""), ("start_long", _LONG))),
     Mistake("mask_in_first_call_only", "The mask is there when the cache is empty and missing later. Every "
             "chunk of several tokens needs one.", {"mask": "none_later"}),
-    Mistake("mask_in_later_calls_only", "The mask is missing in the first call.", {"mask": "first_none"}),
+    Mistake("mask_in_later_calls_only", "The mask is missing in the first call, where tokens of a chunk see "
+            "later ones.", {"mask": "first_none"}),
     *(Mistake("sees_next_token", "A token sees the one after it: the mask's diagonal is one too far right.",
               {"mask": mask}) for mask in ("one_more", "one_more_later")),
     *(Mistake("does_not_see_itself", f"A token does not see itself{more}: the mask's diagonal is one too far "
@@ -539,7 +541,7 @@ _MASK = (
             "its chunk.", {"mask": "diagonal"}),
     Mistake("mask_reversed", "A token sees itself and what comes after it. Turn the triangle round.",
             {"mask": "reversed"}),
-    *(Mistake("polarity", "You hide what may be seen and show what comes later.",
+    *(Mistake("polarity", "You hide what may be seen and show what comes later. Turn the mask round.",
               {"mask": mask, "fill": fill}) for mask in ("inverted", "inverted_long")
       for fill in ("-inf", "low")),
     Mistake("masked_after", "You mask the weights after the softmax, and what is left no longer sums to 1. "
@@ -554,9 +556,9 @@ _MASK = (
 _REST = (
     Mistake("no_scale", "The scores are not scaled. Divide them by the root of the width.",
             {"scale": "none"}),
-    Mistake("scale_linear", "You divide by the width, or twice by its root. The root, once.",
+    Mistake("scale_linear", "You divide by the width, or twice by its root. Divide by the root, once.",
             {"scale": "linear"}),
-    Mistake("scale_multiplied", "You multiply by the root of the width. Divide.", {"scale": "times"}),
+    Mistake("scale_multiplied", "You multiply by the root of the width. Divide by it.", {"scale": "times"}),
     Mistake("scale_of_keys", "You divide by the root of the number of keys, so a score changes as the cache "
             "grows. It is the width that counts.", {"scale": "keys"}),
     Mistake("scale_of_tokens", "You divide by the root of the chunk's length. It is the width that counts.",

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from attnlib.exercises.common import few_digits, in_torch, unpacked
 from attnlib.exercises.compare import floats
 from attnlib.exercises.exercise import Exercise
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
@@ -38,7 +39,7 @@ _FREQUENCIES = (
 )
 _BASES = (
     Mistake("base_fixed", "You use 10000, or what an earlier call was given, whatever base says.",
-    {"base_is": "fixed"}),
+            {"base_is": "fixed"}),
     Mistake("base_default", "Where base is left out you take 1000. Its default is 10000.",
             {"base_is": "default"}),
     Mistake("base_e", "You use e to the power of the exponent, without the logarithm of the base.",
@@ -66,7 +67,11 @@ def _sinusoidal(
     kind="float", shape="right",
 ):
     pairs = (d_model + 1) // 2
-    if d_model % 2 and odd == "raises":
+    if d_model % 2 and (odd == "raises_at_one_too" or (odd.startswith("raises") and d_model > 1)):
+        if odd == "raises_in_torch":        # one column fits into none, in torch as in NumPy
+            raise RuntimeError(f"The expanded size of the tensor ({pairs - 1}) must match the existing size "
+                               f"({pairs}) at non-singleton dimension 1. Target sizes: [{n_pos}, "
+                               f"{pairs - 1}]. Tensor sizes: [{n_pos}, {pairs}]")
         raise ValueError(f"could not broadcast input array from shape ({n_pos},{pairs}) into shape "
                          f"({n_pos},{pairs - 1})")
     with np.errstate(all="ignore"):
@@ -132,8 +137,12 @@ def _sinusoidal(
 
 
 _ODD = (
+    *(Mistake("odd_width_refused", "Your function cannot make an odd number of columns. There is one more "
+              "sine than there are cosines: each kind needs as many columns as it has.", {"odd": how})
+      for how in ("raises", "raises_in_torch")),
     Mistake("odd_width_refused", "Your function cannot make an odd number of columns. There is one more sine "
-            "than there are cosines: each kind needs as many columns as it has.", {"odd": "raises"}),
+            "than there are cosines: each kind needs as many columns as it has.",
+            dict(odd="raises_at_one_too"), rare=True),
     Mistake("odd_width_changed", "With an odd width you drop the last column. It is a sine without a cosine.",
             {"odd": "less"}),
     Mistake("odd_width_changed", "With an odd width you return one column more than asked for. The last "
@@ -178,7 +187,8 @@ _SINUSOIDAL = (
     *_BASES,
     Mistake("positions_from_one", "Your positions count from 1. They count from 0: the first row holds sines "
             "of 0 and cosines of 0.", {"place": "from_one"}),
-    Mistake("positions_reversed", "Your positions run backwards.", {"place": "reversed"}),
+    Mistake("positions_reversed", "Your positions run backwards. The first row is position 0.",
+            {"place": "reversed"}),
     Mistake("positions_scaled", "Your positions are divided by their number. Then a text of another length "
             "gets other vectors at the same place.", {"place": "scaled"}),
     Mistake("degrees", "Your angles are taken for degrees. np.sin takes radians, and the formula means them.",
@@ -216,7 +226,7 @@ def _sinusoidal_cases():
     odd = "Column 2i + 1 exists only while it is below d_model. How many sines are there, how many cosines?"
     return [
         Case("5 positions and width 8", (5, 8), hint="Write down one row by hand: position 1."),
-        Case("9 positions and width 4", (9, 4)),
+        Case("9 positions and width 4", (9, 4), hint="Another width came before: is something kept of it?"),
         Case("4 positions and width 4", (4, 4), hint="Which axis is which, when both are as long?"),
         Case("6 positions, width 6 and base 100", (6, 6, 100.0), hint="Does base reach the formula?"),
         Case("5 positions, width 8 and base 50", (5, 8, 50.0),
@@ -246,11 +256,38 @@ def _unit_pairs(case, value, expected):
     return None
 
 
+def _first_call(case, value, expected):
+    """Where frequencies are kept, they are those of the first case."""
+    value, width = floats(value), case.args[1]
+    if value is None or width >= 8:
+        return None
+    if value.shape == expected.shape and np.allclose(value, _sinusoidal(case.args[0], 8)[:, :width]):
+        return "The frequencies are those of width 8, which came first: is something of that call kept?"
+    return None
+
+
+def _pair_by_pair(case, value, expected):
+    """Which pair turns by another angle, at the first position where one does."""
+    value = floats(value)
+    if value is None or value.shape != expected.shape or value.shape[1] < 2:
+        return None
+    even = value.shape[1] // 2 * 2
+    got, wanted = (np.arctan2(a[:, :even:2], a[:, 1:even:2]) for a in (value, expected))
+    off = np.abs(np.angle(np.exp(1j * (got - wanted)))) > 1e-3
+    if not off.any():
+        return None
+    row, pair = np.argwhere(off)[0]
+    if row == 1:
+        return (f"At position 1, pair {pair} turns by {got[1, pair]:.4g} and should turn by "
+                f"{wanted[1, pair]:.4g}, its frequency. What is its exponent?")
+    return f"Pair {pair} turns by another angle at position {row}, for the first time."
+
+
 sinusoidal = FunctionExercise(
     _sinusoidal, _sinusoidal_cases, _SINUSOIDAL,
     "Checked with even and odd widths down to one column, with other bases, with one position and with "
     "2500. Each pair of columns is a hand that turns, and each one turns slower than the pair before it.",
-    properties=(_unit_pairs,), rtol=1e-4, atol=2e-4,
+    properties=(in_torch, few_digits, _first_call, _unit_pairs, _pair_by_pair), rtol=1e-4, atol=2e-4,
 )
 
 
@@ -268,8 +305,8 @@ def _rope(
     if memory == "view" and not x.is_contiguous():
         raise RuntimeError("view size is not compatible with input tensor's size and stride (at least one "
                            "dimension spans across two contiguous subspaces). Use .reshape(...) instead.")
-    if (memory == "four_axes" and x.ndim != 4) or (memory == "three_axes" and x.ndim != 3):
-        raise ValueError("not enough values to unpack")
+    if memory in ("three_axes", "four_axes") or (memory == "axes_kept" and x.ndim > 4):
+        unpacked(x.shape, 3 if memory == "three_axes" else 4)
     x = x.squeeze() if memory == "squeezed" else x
     width, half, base = x.shape[-1], x.shape[-1] // 2, _base(base, base_is)
     if exponent in ("column", "column_doubled"):
@@ -321,6 +358,8 @@ def _rope(
     if pairs == "halves_in_pairs_out":
         out = _side_by_side(lib, out[..., :half], out[..., half:])
     kind = x.dtype if result is None else getattr(torch, result)
+    if memory == "axes_kept" and out.ndim < 4:
+        out = out.reshape((1,) * (4 - out.ndim) + out.shape)
     return (out if tracked else torch.from_numpy(out)).to(kind)
 
 
@@ -381,7 +420,8 @@ _PAIRS = (
             "halves. Features 2i and 2i + 1 are a pair.", {"pairs": "halves_repeated"}),
     Mistake("output_order", "The rotation is right, and the features come out in another order: first all "
             "even ones, then all odd ones. Feature j must stay in column j.", {"order": "split"}),
-    Mistake("output_exchanged", "The two features of each pair come out exchanged.", {"order": "exchanged"}),
+    Mistake("output_exchanged", "The two features of each pair come out exchanged. Feature j must stay in "
+            "column j.", {"order": "exchanged"}),
     Mistake("pairs_from_halves", "Your pairs are (x[i], x[i + d/2]), and they come out as neighbours. "
             "Features 2i and 2i + 1 are a pair, and stay where they were.",
             {"pairs": "halves_in_pairs_out"}),
@@ -412,9 +452,9 @@ _TURNS = (
             dict(turn="unchanged"), rare=True),
     Mistake("half_a_rotation", "Only the cosine's part is there. What the other feature of the pair gives is "
             "missing.", dict(turn="cosine_only"), rare=True),
-    Mistake("half_a_rotation", "Only the first feature of each pair is rotated.",
+    Mistake("half_a_rotation", "Only the first feature of each pair is rotated. The second one changes too.",
             dict(turn="first_only"), rare=True),
-    Mistake("half_a_rotation", "Only the second feature of each pair is rotated.",
+    Mistake("half_a_rotation", "Only the second feature of each pair is rotated. The first one changes too.",
             dict(turn="second_only"), rare=True),
     Mistake("features_crossed", "The second line has its features exchanged: x[2i] goes with the sine, "
             "x[2i + 1] with the cosine.", dict(turn="features_crossed"), rare=True),
@@ -428,7 +468,7 @@ _PLACES = (
             "continues does not begin at 0.", {"place": "counted"}),
     Mistake("positions_ignored", "You take the first position and count on from it. Positions need not "
             "follow one another.", dict(place="offset"), rare=True),
-    Mistake("one_position_for_all", "The first position is used for all tokens.",
+    Mistake("one_position_for_all", "The first position is used for all tokens. Each has its own.",
             dict(place="first"), rare=True),
     Mistake("positions_shifted", "You add 1 to the positions. At position 0 nothing turns.",
             {"place": "from_one"}),
@@ -446,7 +486,8 @@ _PLACES = (
             "positions as they are given.", dict(place="from_smallest"), rare=True),
     Mistake("positions_sorted", "The positions are sorted, or made unique, and no longer belong to their "
             "tokens.", dict(place="sorted"), rare=True),
-    Mistake("positions_reversed", "The positions run backwards.", {"place": "reversed"}),
+    Mistake("positions_reversed", "The positions run backwards. Row l turns by positions[l].",
+            {"place": "reversed"}),
     Mistake("table_wraps", "You look the angles up in a table, where a negative position counts from the "
             "table's end. Compute the angles from the positions, or shift the table.",
             dict(place="wrapped"), rare=True),
@@ -471,7 +512,8 @@ _ROPE = (
     *_PLACES,
     Mistake("degrees", "Your angles are taken for degrees. torch.cos takes radians, and the formula means "
             "them.", {"angle": "degrees"}),
-    Mistake("degrees", "Your angles are turned into degrees. torch.cos takes radians.",
+    Mistake("degrees", "Your angles are turned into degrees. The formula means radians, and torch.cos "
+            "takes them.",
             {"angle": "into_degrees"}),
     Mistake("extra_pi", "Your angles have an extra factor 2 pi. The formula has none.",
             dict(angle="turns"), rare=True),
@@ -497,6 +539,8 @@ _ROPE = (
             "however many stand before it.", dict(axis=0), rare=True),
     Mistake("axes_fixed", "Your function takes x with four axes only. Any number may stand before (L, d).",
             dict(memory="four_axes"), rare=True),
+    Mistake("axes_added", "The result has more axes than x: those that you put in front are still there. It "
+            "has the shape of x.", dict(memory="axes_kept"), rare=True),
     Mistake("axes_fixed", "Your function takes x with three axes only. Any number may stand before (L, d).",
             dict(memory="three_axes"), rare=True),
     Mistake("squeezed", "An axis of length 1 is lost. The result has the shape of x.",
@@ -571,7 +615,21 @@ def _keeps_lengths(case, value, expected):
     got, wanted = value[..., ::2] ** 2 + value[..., 1::2] ** 2, x[..., ::2] ** 2 + x[..., 1::2] ** 2
     if np.abs(got - wanted).max() > 5e-2:
         return "A rotation keeps the length of each pair (x[2i], x[2i + 1]), and yours changes it."
-    return None
+    return _turned_by(case, value, x, expected)
+
+
+def _turned_by(case, value, x, expected):
+    """Which pair turns by another angle than it should."""
+    wanted = floats(expected[0] if isinstance(expected, (tuple, list)) else expected)
+    numbers = [a[..., ::2] + 1j * a[..., 1::2] for a in (x, value, wanted)]
+    got, right = (np.angle(turned / numbers[0]) for turned in numbers[1:])
+    off = np.abs(np.angle(np.exp(1j * (got - right)))) > 1e-2
+    if not off.any():
+        return None
+    *before, token, pair = (int(i) for i in np.argwhere(off)[0])
+    at = (*before, token, pair)
+    return (f"The token at position {int(case.args[1][token])} turns its pair {pair} by {got[at] + 0:.3g}; "
+            f"it should be {right[at]:.3g}, up to whole turns.")
 
 
 rope = FunctionExercise(
@@ -579,7 +637,7 @@ rope = FunctionExercise(
     "Checked with none to four axes before (L, d), with positions unordered, repeated, negative and far "
     "away, with another base, in float16 to float64, and with its gradient. The dot product of two rotated "
     "vectors depends on the difference of their positions alone.",
-    properties=(_keeps_lengths,), same_dtype=True, rtol=1e-4, atol=2e-4,
+    properties=(few_digits, _keeps_lengths), same_dtype=True, rtol=1e-4, atol=2e-4,
 )
 
 EXERCISES = (

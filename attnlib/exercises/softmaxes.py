@@ -1,30 +1,57 @@
 """The exercises of lesson 05 on softmax and its logarithm."""
 
+import functools
 import inspect
 
 import numpy as np
 
+from attnlib.exercises.common import few_digits, in_torch, unpacked
 from attnlib.exercises.compare import floats
 from attnlib.exercises.exercise import Exercise
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
 
 
 def _prepared(x, axis, over, precision, base, sign):
-    """The scores in the precision that is used, and the axis over which they compete; None is all."""
+    """The scores in the precision that is used, and the axis over which they compete; None is all.
+
+    No case gives an axis of -1 by name, so where it is -1 it was left out.
+    """
+    if over.startswith("unpacked"):
+        unpacked(x.shape, int(over[-1]))
+        over = "axis"
     kind = x.dtype if x.dtype.kind == "f" else np.dtype(float)
     kind = {"wide": np.dtype(float), "given": kind, "single": np.dtype(np.float32),
             "half": np.dtype(np.float16), "whole": np.dtype(float),
-            "rounded": np.dtype(float)}[precision]
+            "rounded": np.dtype(float), "half_exponents": np.dtype(np.float16)}[precision]
     z = {"whole": np.trunc, "rounded": np.float16}.get(precision, lambda x: x)(x).astype(kind)
     axis = {
         "axis": axis, "last": -1, "all": None, "first": 0, "size": abs(axis), "last_but_one": -2,
         "off_by_one": axis + 1 if axis < 0 else axis, "one": 1, "negative_is_last": -1 if axis < 0 else axis,
         "rest": tuple(range(1, z.ndim)) if z.ndim > 1 else -1, "not_zero": axis or -1,
         "first_or_last": axis if axis in (-1, z.ndim - 1) else 0,
+        "one_too_low": (z.ndim - 1 + axis) % z.ndim if axis < 0 and z.ndim > 1 else axis,
+        "left_out_first": 0 if axis == -1 else axis, "left_out_one": 1 if axis == -1 else axis,
+        "left_out_all": None if axis == -1 else axis, "item": _item(z.ndim, axis),
     }[over]
     if isinstance(axis, int) and not -z.ndim <= axis < z.ndim:
         raise np.exceptions.AxisError(axis, z.ndim)
     return z * kind.type(sign * np.log(base)) if base != np.e or sign != 1 else z, axis
+
+
+def _item(ndim, axis):
+    """All axes but the first of those that are left when axis is moved to the end."""
+    others = [i for i in range(ndim) if i != axis % ndim]
+    return tuple(i for i in range(ndim) if i not in others[:1])
+
+
+@functools.cache
+def _first_tops(cases):
+    """The largest scores of the first case of each shape and axis."""
+    tops = {}
+    for case in cases():
+        x, axis = case.args if len(case.args) == 2 else (*case.args, -1)
+        tops.setdefault((x.shape, axis), x.max(axis=axis, keepdims=True).astype(float))
+    return tops
 
 
 def _shift(z, axis, how):
@@ -49,6 +76,11 @@ def _shift(z, axis, how):
         return z - z.max()
     if how == "finite_mean":
         return z - np.where(np.isfinite(z), z, 0).mean(axis=axis, keepdims=True)
+    if how == "newaxis":
+        return z - z.max(axis=axis)[..., None]
+    if how.startswith("kept"):
+        cases = _softmax_cases if how == "kept" else _log_softmax_cases
+        return z - _first_tops(cases).get((z.shape, axis), 0)
     if how == "last":
         return z - z.max(axis=-1, keepdims=True)
     if how == "first_axis":
@@ -71,6 +103,8 @@ def _infinite(z, axis, infinite):
     if infinite == "nan_if_first":
         first = np.isneginf(z.take([0], axis=-1 if axis is None else axis))
         return np.where(first, np.nan, z)
+    if infinite == "hidden":                             # also where scores have changed their sign
+        return np.where(np.isinf(z), -np.inf, z)
     if infinite == "mean":
         return np.where(hidden, np.nanmean(np.where(hidden, np.nan, z), axis=axis, keepdims=True), z)
     return np.where(hidden, float(infinite), z)
@@ -107,6 +141,8 @@ def _softmax(x, axis=-1, *, shift="slice", over="axis", base=np.e, sign=1, norm=
     z, axis = _prepared(x, axis, over, precision, base, sign)
     z = _infinite(z, axis, infinite)
     e = np.exp(_shift(z, axis, shift))
+    if precision == "half_exponents":
+        e = e.astype(float)
     total = e.sum(axis=axis, keepdims=True)
     out = {
         "sum": lambda: e / total, "none": lambda: e, "one_more": lambda: e / (1 + total),
@@ -114,8 +150,12 @@ def _softmax(x, axis=-1, *, shift="slice", over="axis", base=np.e, sign=1, norm=
         "plain": lambda: z / z.sum(axis=axis, keepdims=True),
         "mean": lambda: e / e.mean(axis=axis, keepdims=True), "all": lambda: e / e.sum(),
         "last": lambda: e / e.sum(axis=-1, keepdims=True), "first": lambda: e / e.sum(axis=0, keepdims=True),
+        "item": lambda: e / e.sum(axis=_item(z.ndim, axis), keepdims=True),
+        "newaxis": lambda: e / e.sum(axis=axis)[..., None],
         "no_keepdims": lambda: e / e.sum(axis=axis), "log": lambda: np.log(e / total),
-        "root": lambda: _softmax(x / np.sqrt(x.shape[-1]), axis), "twice": lambda: _softmax(e / total, axis),
+        "root": lambda: _softmax(x / np.sqrt(x.shape[axis]), axis),
+        "root_last": lambda: _softmax(x / np.sqrt(x.shape[-1]), axis),
+        "twice": lambda: _softmax(e / total, axis),
         "one_more_before": lambda: e / (np.exp(-z.max(axis=axis, keepdims=True)) + total),
         "sigmoid_of_two": lambda: 1 / (1 + np.exp(-z)) if x.shape[axis] == 2 else e / total,
         "sigmoid": lambda: 1 / (1 + np.exp(-z)), "hard": lambda: (z == z.max(axis, keepdims=True)) * 1.0,
@@ -134,6 +174,7 @@ def _axis_mistakes(compute):
                 dict(result="squeezed"), rare=True),
         *(Mistake("axis_ignored", told, dict(over=over), rare=True)
           for over, told in (
+              ("item", "Each item of the first axis is taken as a whole. A slice runs along one axis alone."),
               ("rest", "Each item of the first axis is taken as a whole. A slice runs along one axis alone."),
               ("first_or_last", "Every axis but the last is taken for the first: x.T exchanges all axes. "
                "Which function exchanges two?"),
@@ -141,30 +182,50 @@ def _axis_mistakes(compute):
                "slices are mixed. Move the axis first."),
               ("not_zero", "Axis 0 is taken for no axis at all: 0 counts as False. It is a valid axis."),
           )),
+        *(Mistake("axes_fixed", f"Your function takes x with {n} axes only. It may have one, or any number.",
+                  dict(over=f"unpacked{n}"), rare=True) for n in (2, 3)),
+        Mistake("state", "You subtract what was the largest in an earlier array of the same shape. Something "
+                "of one call is left for the next: each call needs its own maximum.",
+                dict(shift="kept" if compute is _softmax else "kept_log"), rare=True),
+        *(Mistake("kept_dimensions", "A maximum or sum over axis gets its axis back in last place, whatever "
+                  "axis says. It belongs where it was. What keeps a reduced axis with length 1?",
+                  {"shift": shift, ("norm" if compute is _softmax else "form"): "newaxis"}, rare=True)
+          for shift in ("newaxis", "slice")),
     )
 
 
 _AXIS = (
-    Mistake("axis_ignored", "The last axis is used, whatever axis says.", {"over": "last"}),
-    Mistake("axis_ignored", "The first axis is used, whatever axis says.", {"over": "first"}),
-    Mistake("axis_ignored", "Axis 1 is used, whatever axis says.", {"over": "one"}),
+    Mistake("axis_ignored", "The last axis is used, whatever axis says. Does axis reach maximum and sum?",
+            {"over": "last"}),
+    Mistake("axis_ignored", "The first axis is used, whatever axis says. Does axis reach maximum and sum?",
+            {"over": "first"}),
+    Mistake("axis_ignored", "Axis 1 is used, whatever axis says. Does axis reach maximum and sum?",
+            {"over": "one"}),
     Mistake("whole_array", "The softmax runs over the whole array at once. Each slice along axis has its "
             "own.", {"over": "all"}),
     Mistake("negative_axis", "A negative axis is taken for the last one. -2 is the last but one.",
             {"over": "negative_is_last"}),
     Mistake("negative_axis", "A negative axis is taken for another one. -1 is the last, -2 the last but one.",
             {"over": "off_by_one"}),
+    Mistake("negative_axis", "A negative axis is taken for the one before it. -1 is the last, -2 the last "
+            "but one.", dict(over="one_too_low"), rare=True),
+    Mistake("default_axis", "Where axis is left out you take the first one. Its default is -1, the last.",
+            {"over": "left_out_first"}),
+    Mistake("default_axis", "Where axis is left out you take axis 1. Its default is -1, the last.",
+            dict(over="left_out_one"), rare=True),
+    Mistake("default_axis", "Where axis is left out you take the whole array. Its default is -1, the last.",
+            dict(over="left_out_all"), rare=True),
     Mistake("negative_axis", "A negative axis is taken without its sign. -1 is the last axis, 1 the second.",
             {"over": "size"}),
 )
-_OVERFLOW = "Exp of a large score is infinite, and inf/inf is NaN. "
+_OVERFLOW = "Exp of a large score is infinite, and so is the sum. "
 _SHIFTS = (
     Mistake("overflow", _OVERFLOW + "What may be subtracted from a whole slice without changing its softmax?",
             {"shift": "none"}),
     Mistake("overflow", "Nothing is subtracted from a slice that lies far below 0, perhaps because a running "
-            "maximum begins at 0. Every exp is 0 there, and 0/0 is NaN.", {"shift": "large_only"}),
+            "maximum begins at 0. Every exp is 0 there, and so is their sum.", {"shift": "large_only"}),
     Mistake("maximum_of_all", "You subtract the largest of all scores. In a slice that lies far below it "
-            "every exp is 0, and 0/0 is NaN. Each slice has its own largest score.", {"shift": "all"}),
+            "every exp is 0, and so is their sum. Each slice has its own largest score.", {"shift": "all"}),
     Mistake("maximum_of_another_axis", "Your maximum is taken over the last axis, and the sum over another. "
             "Both run over axis; otherwise the slice is not shifted by one number.", {"shift": "last"}),
     Mistake("maximum_of_another_axis", "Your maximum is taken over the first axis, and the sum over another. "
@@ -196,7 +257,7 @@ _PRECISION = (
             {"precision": "half"}),
     Mistake("half_precision", "The scores are rounded to half precision, which has three digits and ends at "
             "65504.", {"precision": "rounded"}),
-    Mistake("fractions_lost", "The fractions of the scores are lost: x is made whole.",
+    Mistake("fractions_lost", "The fractions of the scores are lost: x is made whole. They count.",
             {"precision": "whole"}),
     Mistake("integer_result", "For integer input the result is held in an array of x's type, and every "
             "fraction is cut off.", {"result": "integer"}),
@@ -205,16 +266,23 @@ _SOFTMAX = (
     *_axis_mistakes(_softmax),
     *_SHIFTS,
     *_clipped(_softmax),
+    *(Mistake("clipped", "The differences to the largest score are cut off below, so that what should have "
+              "weight 0 has more. An entry of -inf has weight exactly 0.", dict(shift=f"bounded{limit}"),
+              rare=True)
+      for limit in (10, 20, 30, 50, 60, 80, 88, 100, 500, 700, 709, 745)),
+    Mistake("axis_ignored", "The sum runs over each item of the first axis as a whole. A slice runs along "
+            "one axis alone.", dict(norm="item"), rare=True),
     Mistake("kept_dimensions", "The sums have lost their axis, so that they are laid along another one, or "
             "fit nowhere. What keeps a reduced axis with length 1?",
             dict(norm="no_keepdims"), rare=True),
     Mistake("sum_over_all", "You divide by the sum of all numbers. Each slice is divided by its own sum.",
             dict(norm="all"), rare=True),
-    Mistake("sum_of_another_axis", "The sum runs over the last axis whatever axis says.",
+    Mistake("sum_of_another_axis", "The sum runs over the last axis, whatever axis says. Does axis reach it?",
             dict(norm="last"), rare=True),
-    Mistake("sum_of_another_axis", "The sum runs over the first axis whatever axis says.",
-            dict(norm="first"), rare=True),
-    Mistake("not_normalised", "The exponentials are not divided by their sum.", {"norm": "none"}),
+    Mistake("sum_of_another_axis", "The sum runs over the first axis, whatever axis says. Does axis reach "
+            "it?", dict(norm="first"), rare=True),
+    Mistake("not_normalised", "The exponentials are not divided by their sum. A slice must sum to 1.",
+            {"norm": "none"}),
     Mistake("not_normalised", "You divide by the mean of the exponentials. Divide by their sum.",
             dict(norm="mean"), rare=True),
     Mistake("not_normalised", "You divide by the length of the vector. Divide by the sum.",
@@ -228,15 +296,15 @@ _SOFTMAX = (
             "is one of two weights.", dict(norm="sigmoid_of_two"), rare=True),
     Mistake("one_more", "There is a 1 too many in the denominator, so the weights sum to less than 1.",
             dict(norm="one_more"), rare=True),
-    Mistake("epsilon", "A number is added to the denominator that is large enough to show.",
-            dict(norm="eps"), rare=True),
-    Mistake("epsilon", "A number is added to the denominator that is large enough to show.",
-            dict(norm="eps3"), rare=True),
-    Mistake("logarithm", "This is the logarithm of the softmax.",
+    *(Mistake("epsilon", "A number is added to the denominator that is large enough to show. After the shift "
+              "the sum is at least 1 and needs none.", dict(norm=norm), rare=True)
+      for norm in ("eps", "eps3")),
+    Mistake("logarithm", "This is the logarithm of the softmax. The weights themselves are asked for.",
             dict(norm="log"), rare=True),
-    Mistake("twice", "The softmax is taken twice.", dict(norm="twice"), rare=True),
-    Mistake("scaled", "The scores are divided by the root of their number. That belongs to attention.",
-            dict(norm="root"), rare=True),
+    Mistake("twice", "The softmax is taken twice. What it gives once are the weights.",
+            dict(norm="twice"), rare=True),
+    *(Mistake("scaled", "The scores are divided by the root of their number. That belongs to attention.",
+              dict(norm=norm), rare=True) for norm in ("root", "root_last")),
     Mistake("sigmoid", "Each score has its own sigmoid. In a softmax the scores compete: they sum to 1.",
             dict(norm="sigmoid"), rare=True),
     Mistake("hard_maximum", "All weight goes to the largest score. A softmax gives some to each.",
@@ -244,7 +312,11 @@ _SOFTMAX = (
     Mistake("other_base", "You take powers of 2. The softmax takes powers of e.", {"base": 2.0}),
     Mistake("other_base", "You take powers of 10. The softmax takes powers of e.", {"base": 10.0}),
     Mistake("softmin", "Your largest score gets the smallest weight: a sign is turned round.", {"sign": -1}),
+    Mistake("softmin", "Your largest score gets the smallest weight: a sign is turned round.",
+            dict(sign=-1, infinite="hidden"), rare=True),
     *_PRECISION,
+    Mistake("half_precision", "The exponentials are taken in half precision, which has three digits and ends "
+            "at 65504.", dict(precision="half_exponents"), rare=True),
     *(Mistake("infinity_nan", "A slice with an entry of -inf comes out as NaN. Such an entry has weight 0, "
               "and the others share the rest. Where does infinity meet a 0, or another infinity?",
               dict(infinite=how), rare=True)
@@ -264,18 +336,19 @@ _SOFTMAX = (
     *(Mistake("never_zero", "A small number is added to the weights. An entry of -inf has weight exactly 0.",
               dict(result=f"plus{more}"), rare=True)
       for more in ("1e-8", "1e-7", "1e-6")),
-    *(Mistake("rounded", "The result is rounded.", dict(result=f"round{digits}"), rare=True)
+    *(Mistake("rounded", "The result is rounded. Return it with all its digits.",
+              dict(result=f"round{digits}"), rare=True)
       for digits in (2, 3, 4, 5, 6, 7, 8)),
 )
 
 
-def _inputs(rng):
+def _inputs(rng, first):
     """What both exercises are tried on: names, arguments and hints."""
     cube = rng.normal(size=(2, 3, 4)) * 2
     slices = "A slice is all entries that differ in their index along axis alone."
     keep = "The sizes were there before, with other numbers: is something kept?"
     return [
-        Case("three scores", (np.array([0.5, -1.0, 2.0]),), hint="Take the exponentials, then their shares."),
+        Case("three scores", (np.array([0.5, -1.0, 2.0]),), hint=first),
         Case("x (3, 5), axis left out", (rng.normal(size=(3, 5)) * 2,),
              hint=f"Without axis it is the last. {slices}"),
         Case("x (2, 3, 4), axis left out", (cube,), hint=slices),
@@ -305,7 +378,7 @@ def _softmax_cases():
     inf = np.inf
     weights = "An entry of -inf has weight exactly 0, and the others share the rest."
     return [
-        *_inputs(rng),
+        *_inputs(rng, "Take the exponentials, then their shares. x may have one axis, or any number."),
         Case("the scores 1000, 1001 and 999.5", (np.array([1000.0, 1001.0, 999.5]),), hint=_LOSSLESS),
         Case("the scores -1000, -1001 and -999.5", (np.array([-1000.0, -1001.0, -999.5]),), hint=_LOSSLESS),
         Case("scores of both signs, a thousand apart",
@@ -353,7 +426,24 @@ def _sums_to_one(case, value, expected):
     hidden = np.isneginf(case.args[0])
     if (value[hidden] != 0).any():
         return "An entry of -inf has a weight that is not exactly 0."
+    if (value[expected == 0] != 0).any():
+        return ("An entry far below the largest has a weight, where its exponential vanishes: is something "
+                "cut off, or added?")
+    with np.errstate(all="ignore"):
+        times = _times(np.log(value), case.args[0], axis)
+    if times is not None:
+        return f"Your weights are those of scores {times:.3g} times as large: are the scores scaled?"
     return None
+
+
+def _times(logs, x, axis):
+    """What the differences of scores within each slice are multiplied by, where it is one number but 1."""
+    logs, x = (np.moveaxis(a - a.take([0], axis), axis, -1)[..., 1:] for a in (logs, floats(x)))
+    if not x.any() or not (np.isfinite(logs).all() and np.isfinite(x).all()):
+        return None
+    times = float((logs * x).sum() / (x * x).sum())
+    one = np.allclose(logs, times * x, rtol=1e-3, atol=1e-5)
+    return times if one and abs(times - 1) > 1e-3 else None
 
 
 def _by_either_call(function, x, *axis):
@@ -372,7 +462,7 @@ softmax = FunctionExercise(
     "Checked along every axis, counted from either end, with scores in the millions of both signs, rows of "
     "very different size, integers, float16, and with entries of -inf. Adding a number to a whole slice "
     "changes nothing, which is why the largest can be subtracted.",
-    properties=(_sums_to_one,), drive=_by_either_call,
+    properties=(in_torch, few_digits, _sums_to_one), drive=_by_either_call,
     styles=({}, {"precision": "given"}), rtol=1e-4, atol=0.0,
 )
 
@@ -386,9 +476,6 @@ def _log_softmax(x, axis=-1, *, shift="slice", over="axis", base=np.e, sign=1, f
     if over == "regrouped":
         return _log_softmax(x.reshape(-1, x.shape[axis])).reshape(x.shape)
     z, axis = _prepared(x, axis, over, precision, np.e, sign)
-    if form == "float16":
-        kind = np.float16 if x.dtype == np.float16 else float
-        z = z.astype(kind)
     shifted = _shift(z, axis, shift)
     e = np.exp(shifted)
     total = e.sum(axis=axis, keepdims=True)
@@ -407,7 +494,8 @@ def _log_softmax(x, axis=-1, *, shift="slice", over="axis", base=np.e, sign=1, f
         top = z.max(axis=axis, keepdims=True)
         out = {
             "right": lambda: (shifted - np.log(total)) / np.log(base),
-            "float16": lambda: shifted - np.log(total),
+            "newaxis": lambda: shifted - np.log(e.sum(axis=axis)[..., None]),
+            "pairwise": lambda: _pairwise(z, axis),
             "log_of_softmax": lambda: log(p), "softmax": lambda: p, "negative": lambda: log(total) - shifted,
             "top_forgotten": lambda: z - np.log(total), "top_twice": lambda: shifted - np.log(total) - top,
             "log2_of_sum": lambda: shifted - np.log2(total),
@@ -422,13 +510,16 @@ def _log_softmax(x, axis=-1, *, shift="slice", over="axis", base=np.e, sign=1, f
             "no_keepdims": lambda: shifted - np.log(e.sum(axis=axis)),
             "all": lambda: shifted - np.log(e.sum()),
             "last": lambda: shifted - np.log(e.sum(axis=-1, keepdims=True)),
-            "others": lambda: shifted - np.log(total - e), "sigmoid": lambda: -np.log1p(np.exp(-z)),
+            "others": lambda: shifted - np.log(total - e), "sigmoid": lambda: -np.logaddexp(0, -z),
             "nan_to_num": lambda: np.nan_to_num(log(p)), "zero_log": lambda: np.where(p > 0, log(p), 0.0),
         }[form]()
-    kind = x.dtype if x.dtype.kind == "f" else np.dtype(float)
-    if result == "right":
-        return out.astype(float if kind == np.float16 and abs(out).max() > 60000 else kind)
     return _put(out, x, axis, result)
+
+
+def _pairwise(z, axis):
+    """Minus the logarithm of the sum of exponentials of what the others lie above each entry."""
+    z = np.moveaxis(z, axis, -1)
+    return np.moveaxis(-np.log(np.exp(z[..., None, :] - z[..., :, None]).sum(-1)), -1, axis)
 
 
 _LOG_OF_SOFTMAX = (
@@ -440,6 +531,9 @@ _LOG_SOFTMAX = (
     Mistake("log_of_softmax", _LOG_OF_SOFTMAX, {"form": "log_of_softmax"}),
     Mistake("log_of_softmax", f"The scores are not shifted either. {_LOG_OF_SOFTMAX}",
             {"form": "log_of_softmax", "shift": "none"}),
+    Mistake("overflow", "You take the exponentials of differences to each entry itself, and one to a much "
+            "lower entry is infinite. Take them of differences to the largest entry of the slice.",
+            dict(form="pairwise"), rare=True),
     *(Mistake("log_of_bounded", "You keep the weights above a small number before the logarithm, so no "
               "result is lower than its logarithm. The logarithm of the quotient is a difference, which "
               "needs no such help.", dict(form=f"{how}{least}"), rare=True)
@@ -458,7 +552,8 @@ _LOG_SOFTMAX = (
       for limit in (50, 100, 500, 700, 745)),
     Mistake("top_forgotten", "The largest score is subtracted inside the sum of exponentials and not "
             "outside. Both halves of the difference need it.", {"form": "top_forgotten"}),
-    Mistake("top_twice", "The largest score is subtracted twice.", dict(form="top_twice"), rare=True),
+    Mistake("top_twice", "The largest score is subtracted twice. Which half of the difference has it "
+            "already?", dict(form="top_twice"), rare=True),
     Mistake("softmax", "This is the softmax. Its logarithm is asked for.", {"form": "softmax"}),
     Mistake("negative", "The sign is turned round. The logarithm of a weight is not above 0.",
             {"form": "negative"}),
@@ -469,10 +564,11 @@ _LOG_SOFTMAX = (
     Mistake("normaliser", "This is the logarithm of the sum, and the scores less that are asked for.",
             dict(form="normaliser_alone"), rare=True),
     Mistake("no_log", "You subtract the sum of the exponentials. Subtract its logarithm.",
-    dict(form="no_log"), rare=True),
-    Mistake("log1p", "There is a 1 too many in the sum under the logarithm.",
+            dict(form="no_log"), rare=True),
+    Mistake("log1p", "There is a 1 too many in the sum under the logarithm. It runs over the entries of "
+            "the slice alone.",
             dict(form="log1p"), rare=True),
-    Mistake("mean", "You take the mean of the exponentials instead of their sum.",
+    Mistake("mean", "You take the mean of the exponentials. Their sum is what each is divided by.",
             dict(form="mean"), rare=True),
     Mistake("normaliser", "This is the logarithm of the sum, and the scores less that are asked for.",
             dict(form="normaliser"), rare=True),
@@ -490,14 +586,13 @@ _LOG_SOFTMAX = (
             "fit nowhere. What keeps a reduced axis with length 1?", dict(form="no_keepdims"), rare=True),
     Mistake("sum_over_all", "The sum runs over all numbers. Each slice has its own.",
             dict(form="all"), rare=True),
-    Mistake("sum_of_another_axis", "The sum runs over the last axis whatever axis says.", {"form": "last"}),
+    Mistake("sum_of_another_axis", "The sum runs over the last axis, whatever axis says. Does axis reach it?",
+            {"form": "last"}),
     Mistake("other_base", "Your logarithm has base 2. The natural one is asked for.", {"base": 2.0}),
     Mistake("other_base", "Your logarithm has base 10. The natural one is asked for.", {"base": 10.0}),
     Mistake("sign", "Your largest score gets the smallest value: a sign is turned round.", {"sign": -1}),
-    Mistake("float16_difference", "You subtract in float16, which ends at 65504, so that a large difference "
-            "becomes infinite. Compute in a wider type.", {"form": "float16"}),
     *_PRECISION,
-    *(Mistake("rounded", "The result is rounded.",
+    *(Mistake("rounded", "The result is rounded. Return it with all its digits.",
               dict(result=f"round{digits}"), rare=True) for digits in (2, 3, 4)),
 )
 
@@ -506,9 +601,10 @@ def _log_softmax_cases():
     rng = np.random.default_rng(55)
     finite = "The logarithm of a weight is finite, however small the weight. Where is -inf born?"
     return [
-        *_inputs(rng),
+        *_inputs(rng, "Compute the three weights first, and then their logarithms. x may have one axis, or "
+                 "any number."),
         Case("the scores 0, 50 and -60", (np.array([0.0, 50.0, -60.0]),), hint=finite),
-        Case("the scores 0 and 800", (np.array([[0.0, 800.0], [-750.0, 0.0]]),), hint=finite),
+        Case("the scores 0 and 800", (np.array([[0.0, 800.0], [-750.0, 0.0], [0.0, 720.0]]),), hint=finite),
         Case("the scores 1000, 1001 and 999.5", (np.array([1000.0, 1001.0, 999.5]),), hint=_LOSSLESS),
         Case("the scores -1000, -1001 and -999.5", (np.array([-1000.0, -1001.0, -999.5]),), hint=_LOSSLESS),
         Case("rows of very different size",
@@ -525,8 +621,6 @@ def _log_softmax_cases():
         Case("float32, 300 apart", (np.array([[0, 300, 299], [-200, -1, 0]], np.float32),), hint=finite),
         Case("float16", (np.array([[1.5, -2.0, 0.25], [12.0, 13.0, 11.5]], np.float16),),
              hint="float16 ends at 65504, and exp(11.1) is more."),
-        Case("float16, 60000 and -60000", (np.array([60000, -60000, 0], np.float16),),
-             hint="float16 ends at 65504. In which type is the difference taken?"),
     ]
 
 
@@ -539,6 +633,10 @@ def _logs_of_weights(case, value, expected):
         return "There are NaN or infinite numbers."
     if value.max() > 1e-2:
         return "There are results above 0, and the logarithm of a weight is none."
+    times = _times(value, case.args[0], axis)
+    if times is not None:
+        return (f"The differences between your results are {times:.3g} times those between the scores, and "
+                "should be the same: are the scores scaled, or is the base of the logarithm another?")
     with np.errstate(all="ignore"):
         sums = np.exp(value).sum(axis)
     if np.abs(sums - 1).max() > 1e-2:
@@ -551,7 +649,7 @@ log_softmax = FunctionExercise(
     _log_softmax, _log_softmax_cases, _LOG_SOFTMAX,
     "Checked along every axis, counted from either end, with scores that lie 1e30 apart, rows of very "
     "different size, integers, float32 and float16. A weight may vanish; its logarithm does not.",
-    properties=(_logs_of_weights,), drive=_by_either_call,
+    properties=(in_torch, few_digits, _logs_of_weights), drive=_by_either_call,
     styles=({}, {"precision": "given"}), rtol=1e-4, atol=2e-6,
 )
 

@@ -64,6 +64,9 @@ def _next_token_loss(
         "real_rows": lambda: (losses.sum(1) / real.sum(1)).nanmean(),
         "positions": lambda: total / targets.shape[1], "classes": lambda: total / count / scores.shape[-1],
         "real_tokens": lambda: total / (tokens != pad_id if pad_id is not None else tokens == tokens).sum(),
+        "length_without_pads": lambda: total / (tokens.numel() if pad_id is None else count),
+        "by_class": lambda: _by_class(losses, targets, real, 1),
+        "by_class_inverse": lambda: _by_class(losses, targets, real, -1),
         "each": lambda: losses, "each_row": lambda: losses.sum(1),
         "eps": lambda: total / (count + 1),
     }[mean]()
@@ -77,10 +80,19 @@ def _next_token_loss(
     return loss.detach().requires_grad_() if cut == "copy" else loss
 
 
+def _by_class(losses, targets, real, power):
+    """A mean in which a target weighs as much as its class is frequent, or as it is rare."""
+    import torch
+
+    weights = torch.where(real, targets.flatten().bincount()[targets].to(losses.dtype) ** power, 0)
+    return (losses * weights).sum() / weights.sum()
+
+
 def _shifted(logits, tokens, shift):
     """Scores, their targets and the tokens that stand where the scores do."""
     import torch
 
+    length = tokens.shape[1]
     flat = logits.reshape(1, -1, logits.shape[-1]), tokens.reshape(1, -1)
     return {
         "next": lambda: (logits[:, :-1], tokens[:, 1:], tokens[:, :-1]),
@@ -91,6 +103,8 @@ def _shifted(logits, tokens, shift):
         "two": lambda: (logits[:, :-2], tokens[:, 2:], tokens[:, :-2]),
         "first_lost": lambda: (logits[:, 1:-1], tokens[:, 2:], tokens[:, 1:-1]),
         "last_lost": lambda: (logits[:, :-2], tokens[:, 1:-1], tokens[:, :-2]),
+        "last_lost_of_more": lambda: (logits[:, : max(length - 2, 1)], tokens[:, 1 : max(length - 1, 2)],
+                                      tokens[:, : max(length - 2, 1)]),
         "rolled": lambda: (logits, tokens.roll(-1, 1), tokens),
         "rolled_flat": lambda: (logits, tokens.roll(-1), tokens),
         "last_zero": lambda: (logits, torch.cat([tokens[:, 1:], torch.zeros_like(tokens[:, :1])], 1), tokens),
@@ -118,6 +132,9 @@ def _counted(targets, inputs, tokens, pad_id, pads):
         return targets > pad_id
     if pads == "whole_rows":
         return real.all(1, keepdim=True).expand_as(real)
+    if pads == "whole_rows_if_others":
+        whole = real.all(1, keepdim=True)
+        return whole.expand_as(real) if whole.any() else real
     if pads == "inverted":
         return ~real
     return real
@@ -188,21 +205,23 @@ _SHIFTS = (
     Mistake("position_lost", "The last prediction is lost. The last token is predicted by the position "
             "before it.",
             dict(shift="last_lost"), rare=True),
+    Mistake("position_lost", "The last prediction is lost. The last token is predicted by the position "
+            "before it.", dict(shift="last_lost_of_more"), rare=True),
     Mistake("position_lost", "Only the last token is predicted. Every position but the last predicts one.",
             dict(shift="last_only"), rare=True),
-    Mistake("first_sentence", "Only the first sentence counts.",
+    Mistake("first_sentence", "Only the first sentence counts. The mean runs over the targets of all.",
             dict(shift="first_sentence"), rare=True),
     Mistake("axes_confused", "The shift runs over the batch. Axis 1 is the length.",
             dict(shift="batch"), rare=True),
 )
 _PADS = (
-    Mistake("pads_counted", "pad_id has no effect. Targets that equal it count neither in the sum nor in the "
-            "mean.", {"pads": "ignored"}),
+    Mistake("pads_counted", "Your pad_id has no effect. Targets that equal it count neither in the sum nor "
+            "in the mean.", {"pads": "ignored"}),
     Mistake("pad_always_zero", "You take 0 for the padding whatever pad_id says. Without a pad_id every "
             "token counts, 0 too.", {"pads": "always_zero"}),
     Mistake("pad_always_zero", "Without a pad_id you take 0 for it. Then every token counts, 0 too.",
             {"pads": "zero_by_default"}),
-    Mistake("pad_always_zero", "You take 0 for the padding whatever pad_id says.",
+    Mistake("pad_always_zero", "You take 0 for the padding whatever pad_id says. It may be any id.",
             dict(pads="zero_if_given"), rare=True),
     Mistake("pad_zero_is_none", "A pad_id of 0 is taken for none, because 0 counts as False. Ask whether it "
             "is None.", {"pads": "zero_is_none"}),
@@ -220,9 +239,11 @@ _PADS = (
             dict(pads="until_first"), rare=True),
     Mistake("ids_above", "You count the targets above pad_id. Those below it are real too.",
             dict(pads="not_below"), rare=True),
-    Mistake("rows_dropped", "Sentences with any padding are left out as a whole.",
+    Mistake("rows_dropped", "Sentences with any padding are left out as a whole. Their real targets count.",
             dict(pads="whole_rows"), rare=True),
-    Mistake("padding_only", "You count the padding and leave out the rest.",
+    Mistake("rows_dropped", "Sentences with any padding are left out as a whole. Their real targets count.",
+            dict(pads="whole_rows_if_others"), rare=True),
+    Mistake("padding_only", "You count the padding and leave out the rest. What equals pad_id is left out.",
             dict(pads="inverted"), rare=True),
     Mistake("pad_class_removed", "The padding's score is taken out of the softmax. It stays a class like the "
             "others; what is left out are the targets.", dict(pads="class_removed"), rare=True),
@@ -235,6 +256,12 @@ _MEANS = (
             "there is one target less in each sentence.", {"mean": "length"}),
     Mistake("mean_over_all_positions", "You divide by the number of real tokens. The first of a sentence is "
             "predicted by nobody: count targets.", {"mean": "real_tokens"}),
+    Mistake("mean_over_all_positions", "Without a pad_id you divide by all tokens. The last position "
+            "predicts nothing, so there is one target less in each sentence.",
+            dict(mean="length_without_pads"), rare=True),
+    *(Mistake("weighted", f"A target weighs the more, the {how} its class is. Every target counts the same.",
+              dict(mean=mean), rare=True)
+      for how, mean in (("more frequent", "by_class"), ("rarer", "by_class_inverse"))),
     Mistake("mean_over_sentences", "You sum over each sentence and divide by their number. Divide by the "
             "number of targets.", dict(mean="batch"), rare=True),
     Mistake("mean_of_means", "You take each sentence's mean and then the mean of these, so a token of a "
@@ -247,13 +274,14 @@ _MEANS = (
             "counts the same.", dict(mean="columns"), rare=True),
     Mistake("mean_over_positions", "You sum over the batch and divide by the number of positions. Divide by "
             "the number of targets.", dict(mean="positions"), rare=True),
-    Mistake("mean_over_classes", "You also divide by the number of classes.",
+    Mistake("mean_over_classes", "You also divide by the number of classes. Each target has one loss, "
+            "whatever their number.",
             dict(mean="classes"), rare=True),
     Mistake("no_mean", "There is one loss for each target. Their mean is asked for, one number.",
             dict(mean="each"), rare=True),
     Mistake("no_mean", "There is one loss for each sentence. The mean over all targets is asked for.",
             dict(mean="each_row"), rare=True),
-    Mistake("mean_plus_one", "You divide by one more than there are targets.",
+    Mistake("mean_plus_one", "You divide by one more than there are targets. The mean needs nothing added.",
             dict(mean="eps"), rare=True),
 )
 _SOFTMAX = (
@@ -272,7 +300,7 @@ _SOFTMAX = (
             "scores.",
             {"log": "softmax_again"}),
     Mistake("no_log", "You average probabilities. It is their logarithms that are averaged.",
-    dict(log="log_softmax_again"), rare=True),
+            dict(log="log_softmax_again"), rare=True),
     Mistake("log_of_softmax", "You take the logarithm of the weights, and a weight that has become 0 has "
             "-inf. log_softmax does both at once.", {"log": "of_softmax"}),
     *(Mistake("overflow", "Exp of a large score is infinite. Subtract each position's largest score, or use "
@@ -292,7 +320,8 @@ _OTHERS = (
     Mistake("other_base", "The logarithm has base 2. The natural one is asked for.", {"base": "2"}),
     Mistake("other_base", "The logarithm has base 10. The natural one is asked for.",
             dict(base="10"), rare=True),
-    Mistake("perplexity", "This is the perplexity, the exponential of the loss.",
+    Mistake("perplexity", "This is the perplexity, the exponential of the loss. The loss itself is asked "
+            "for.",
             dict(result="perplexity"), rare=True),
     *(Mistake("label_smoothing", "The targets are smoothed. Here all of the weight lies on the token that "
               "comes.",
@@ -304,9 +333,9 @@ _OTHERS = (
             {"weights": "score"}),
     Mistake("squared_error", "This is a squared error. The cross-entropy is asked for.",
             dict(weights="squared"), rare=True),
-    Mistake("half_precision", "The scores are cut to half precision.",
+    Mistake("half_precision", "The scores are cut to half precision, which has three digits.",
             dict(result="half"), rare=True),
-    Mistake("view_of_slice", "view needs memory in the order of the axes, and a slice along the length is "
+    Mistake("view_of_slice", "A view needs memory in the order of the axes, and a slice along the length is "
             "not. What copies where it must?", dict(result="view"), rare=True),
     Mistake("number", "This is a Python number, through which no gradient can flow. Return the tensor.",
             dict(result="number"), rare=True),
@@ -342,7 +371,8 @@ def _loss_cases():
     apart = torch.tensor([[[0.0, 40.0, 20.0], [0.0, -45.0, 3.0], [0.0, 0.0, 0.0]]])
     uneven = torch.tensor([[[0.0, 1.0, -1.0], [-3000.0, -3001.0, -2999.0], [3000.0, 3002.0, 3001.0]],
                            [[1.0, 0.0, 0.5], [0.0, 2.0, 1.0], [1.0, 1.0, 2.0]]])
-    shift = "Write down which target belongs to position 0, and which to the last."
+    shift = ("Write down which target belongs to position 0, and which to the last. Then the mean: what is "
+             "summed, and by what is it divided?")
     pads = "A target that equals pad_id counts neither in the sum nor in the number that it is divided by."
     finite = "The loss is finite for finite scores. Where does an exp overflow, or a logarithm meet 0?"
     graded = tuple(a.double() if a.is_floating_point() else a for a in plain)

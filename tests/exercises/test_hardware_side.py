@@ -117,7 +117,7 @@ def test_no_mistake_comes_to_what_is_right_or_to_what_one_of_another_name_does()
         return [judged._run(judged.compute, case, guarded=False, **choices) for case in cases]
 
     def same(ours, theirs):
-        return all(judged._alike(a, b, True) for a, b in zip(ours, theirs, strict=True))
+        return all(judged._alike(case, a, b, True) for case, a, b in zip(cases, ours, theirs, strict=True))
 
     with np.errstate(all="ignore"):
         right, all_made = made(), [made(**mistake.choices) for mistake in judged.mistakes]
@@ -162,6 +162,11 @@ def learner(start=-np.inf, fill=-np.inf, stop=lambda n, b: n, guard=True, mend=F
     return online_attention
 
 
+def mean_where_nothing_is_seen(q, k, v, block_size, mask=None):
+    out = by_loops(q, k, v, block_size, mask)
+    return out if mask is None else np.where(mask.any(1, keepdims=True), out, v.mean(0))
+
+
 @pytest.mark.parametrize(
     "function, name, words",
     [
@@ -177,6 +182,9 @@ def learner(start=-np.inf, fill=-np.inf, stop=lambda n, b: n, guard=True, mend=F
         (learner(columns=False), "mask_of_first_block", "Cut the mask"),
         (lambda q, k, v, b, mask=None: by_torch(q, k, v, b, mask).T, "transposed_result", "(Lq, dv)"),
         (lambda *a: torch.tensor(by_loops(*a)), None, "only they come as a torch tensor"),
+        (lambda *a: np.round(by_loops(*a), 3) + 1e-4, None, "about three digits and no further"),
+        (lambda *a: by_loops(*a) * 0.9, None, "0.9 times the right one"),
+        (mean_where_nothing_is_seen, "uniform_rows", "the average of what it must not see"),
         (lambda *a: (by_loops(*a), 1), None, "must be a NumPy array; yours is a tuple of 2"),
         (lambda *a: by_loops(*a).tolist(), None, "yours is a list"),
         (lambda *a: by_loops(*a) * 1j, None, "must hold real numbers"),

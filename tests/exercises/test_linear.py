@@ -82,6 +82,28 @@ def like_query(q, k, v):
     return out
 
 
+def in_chunks(reads):
+    """Chunks of four; of the last one that is shorter, all or nothing is right but for a sign."""
+    def causal_linear_attention(q, k, v):
+        out, whole = by_scores(q, k, v), q.shape[-2] // 4 * 4
+        out[..., whole:, :] *= -1 if reads else 0
+        return out
+
+    return causal_linear_attention
+
+
+def four_axes(q, k, v):
+    b, heads, length, width = q.shape
+    return by_scores(q, k, v)
+
+
+def rows_like_query(q, k, v):
+    out, right = np.zeros(q.shape), by_scores(q, k, v)
+    for i in range(q.shape[-2]):
+        out[..., i, :] = right[..., i, :]
+    return out
+
+
 def kept(q, k, v, results={}):  # noqa: B006
     return results.setdefault(q.shape, by_scores(q, k, v)).copy()
 
@@ -93,14 +115,22 @@ def in_place(q, k, v):
 
 WRONG = [
     ("linear_attention", first_of_batch, "first_item", "repeated for all"),
-    ("linear_attention", like_query, None, "raised ValueError"),
+    ("linear_attention", like_query, "width_of_v", "raised ValueError"),
     ("linear_attention", kept, "state", "left for the next"),
     ("linear_attention", in_place, "changes_input", "argument number 1"),
     ("linear_attention", lambda q, k, v: v.copy(), "own_only", "sees itself alone"),
-    ("linear_attention", lambda q, k, v: by_scores(q, k, v) + 3, None, "must be its value"),
+    ("linear_attention", lambda q, k, v: by_scores(q, k, v) + 3, None, "its output is not its value"),
     ("linear_attention", lambda q, k, v: by_scores(q[..., :12, :], k[..., :12, :], v[..., :12, :]), None,
      "On 40 tokens"),
     ("linear_attention", lambda q, k: q, "signature", "(q, k, v)"),
+    ("linear_attention", lambda q, k, v: torch.tensor(by_scores(q, k, v)), None,
+     "only they come as a torch tensor"),
+    ("linear_attention", lambda q, k, v: by_scores(q, k, v) * 0.7, None, "0.7 times its value"),
+    ("linear_attention", lambda q, k, v: by_scores(q * 1.3, k, v), None, "look at the feature map"),
+    ("linear_attention", in_chunks(reads=1), None, "Outputs 0 to 3 are right, and output 4 is not"),
+    ("linear_attention", in_chunks(reads=0), "remainder_empty", "chunks of 4 are never computed"),
+    ("linear_attention", four_axes, "axes_fixed", "(B, H, L, d)"),
+    ("linear_attention", rows_like_query, "width_of_v", "the width of v"),
 ]
 
 class Equal(np.ndarray):

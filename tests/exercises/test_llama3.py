@@ -165,7 +165,7 @@ def test_no_mistake_comes_to_what_is_right_or_to_what_one_of_another_name_does()
         return [judged._run(judged.compute, case, guarded=False, **choices) for case in cases]
 
     def same(ours, theirs):
-        return all(judged._alike(a, b, True) for a, b in zip(ours, theirs, strict=True))
+        return all(judged._alike(case, a, b, True) for case, a, b in zip(cases, ours, theirs, strict=True))
 
     with np.errstate(all="ignore"):
         right, all_made = made(), [made(**mistake.choices) for mistake in judged.mistakes]

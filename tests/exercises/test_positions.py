@@ -111,6 +111,32 @@ def cosines_uncut(n_pos, d_model, base=10000.0):
     return out
 
 
+def cosines_uncut_in_torch(n_pos, d_model, base=10000.0):
+    angles = torch.arange(n_pos)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / d_model)
+    out = torch.zeros(n_pos, d_model)
+    out[:, ::2], out[:, 1::2] = angles.sin(), angles.cos()
+    return out.numpy()
+
+
+def first_width():
+    kept = []
+
+    def sinusoidal(n_pos, d_model, base=10000.0):
+        kept[:] = kept or [base ** (-(c // 2) * 2 / d_model) for c in range(d_model)]
+        more = [base ** (-(c // 2) * 2 / d_model) for c in range(len(kept), d_model)]
+        angles = np.outer(np.arange(n_pos), (kept + more)[:d_model])
+        return np.sin(angles + np.arange(d_model) % 2 * np.pi / 2)
+
+    return sinusoidal
+
+
+def four_axes(x, positions, base=10000.0):
+    while x.ndim < 4:
+        x = x[None]
+    b, heads, length, width = x.shape
+    return rope_by_matrices(x, positions, base)
+
+
 def always_float32(x, positions, base=10000.0):
     return rope_by_matrices(x, positions, base).float()
 
@@ -147,6 +173,17 @@ WRONG = [
     ("sinusoidal", lambda n, d, base=10000.0: sinusoidal_by_phase(min(n, 512), d, base), None, "too far"),
     ("sinusoidal", lambda n, d, base=10000.0: 2 * sinusoidal_by_phase(n, d, base), None, "sum to 4"),
     ("sinusoidal", lambda n: n, "signature", "d_model"),
+    ("sinusoidal", lambda n, d, base=1e4: torch.tensor(sinusoidal_by_phase(n, d, base)), None,
+     "only they come as a torch tensor"),
+    ("sinusoidal", lambda n, d, base=1e4: sinusoidal_by_phase(n, d, base**0.8), None,
+     "What is its exponent?"),
+    ("sinusoidal", first_width(), None, "The frequencies are those of width 8"),
+    ("sinusoidal", lambda n, d, base=1e4: sinusoidal_by_phase(40, d, base)[np.arange(n) % 40], None,
+     "at position 40, for the first time"),
+    ("sinusoidal", cosines_uncut_in_torch, "base_fixed and odd_width_refused", "Two things at once"),
+    ("rope", four_axes, "axes_added", "more axes than x"),
+    ("rope", lambda x, p, base=1e4: rope_by_matrices(x, p.clamp(-99, 99), base), None,
+     "The token at position 250 turns its pair 0"),
     ("rope", always_float32, "dtype", "float64"),
     ("rope", half_angles, "half_precision", "in x's type"),
     ("rope", in_place, "changes_input", "argument number 1"),

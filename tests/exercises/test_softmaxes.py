@@ -66,9 +66,15 @@ def log_in_float32(x, axis=-1):
     return s - np.log(np.exp(s).sum(axis=axis, keepdims=True))
 
 
+def log_in_the_input_s_type(x, axis=-1):
+    """The textbook's, without a word about types: of float16 it is no more exact than float16."""
+    s = x - x.max(axis=axis, keepdims=True)
+    return s - np.log(np.exp(s).sum(axis=axis, keepdims=True))
+
+
 RIGHT = [("softmax", f) for f in (textbook, by_torch, by_loops, through_logarithms, float32_after_the_shift,
                                   partial)] + [
-    ("log_softmax", f) for f in (log_of_difference, log_by_torch, log_in_float32)
+    ("log_softmax", f) for f in (log_of_difference, log_by_torch, log_in_float32, log_in_the_input_s_type)
 ]
 
 
@@ -108,6 +114,21 @@ def clipped_difference(x, axis=-1):
     return e / e.sum(axis=axis, keepdims=True)
 
 
+def rows_only(x, axis=-1):
+    rows, columns = x.shape
+    return textbook(x, axis)
+
+
+def first_maximum():
+    tops = {}
+
+    def softmax(x, axis=-1):
+        e = np.exp(x - tops.setdefault((x.shape, axis), x.max(axis=axis, keepdims=True).astype(float)))
+        return e / e.sum(axis=axis, keepdims=True)
+
+    return softmax
+
+
 def kept(x, axis=-1, results={}):  # noqa: B006
     return results.setdefault((x.shape, axis), textbook(x, axis)).copy()
 
@@ -116,16 +137,25 @@ WRONG = [
     ("softmax", naive, "overflow", "whole slice"),
     ("softmax", in_place, "changes_input", "argument number 1"),
     ("softmax", like_input, "integer_result", "every fraction"),
-    ("softmax", clipped_difference, None, ""),
+    ("softmax", clipped_difference, "clipped", "cut off below"),
+    ("softmax", lambda x, axis=-1: textbook(np.maximum(x - x.max(axis, keepdims=True), -33.3), axis), None,
+     "far below the largest"),
+    ("softmax", lambda x, axis=-1: textbook(1.5 * x, axis), None, "scores 1.5 times as large"),
+    ("softmax", lambda x, axis=None: textbook(x, axis), "default_axis", "the whole array"),
+    ("softmax", rows_only, "axes_fixed", "2 axes only"),
+    ("softmax", first_maximum(), "state", "an earlier array"),
     ("softmax", kept, "state", "left for the next"),
     ("softmax", lambda x, axis=-1: textbook(np.where(np.isinf(x), -1e9, x), axis), "infinity_replaced",
      "finite number"),
-    ("softmax", lambda x, axis=-1: torch.softmax(torch.tensor(x * 1.0), axis), None, "NumPy array"),
+    ("softmax", lambda x, axis=-1: torch.softmax(torch.tensor(x * 1.0), axis), None,
+     "only they come as a torch tensor"),
     ("softmax", lambda x, axis=-1: 0.5 * textbook(x, axis), None, "sums to 0.5"),
     ("log_softmax", lambda x, axis=-1: np.log(textbook(x, axis)), "log_of_softmax", "difference"),
     ("log_softmax", lambda x, axis=-1: np.log(textbook(x, axis) + 1e-12), "log_of_bounded", "no such help"),
-    ("log_softmax", lambda x, axis=-1: x - x.max(axis, keepdims=True) - np.log(
-        np.exp(x - x.max(axis, keepdims=True)).sum(axis, keepdims=True)), "float16_difference", "wider type"),
+    ("log_softmax", lambda x, axis=0: log_of_difference(x, axis), "default_axis", "the first one"),
+    ("log_softmax", lambda x, axis=-1: log_of_difference(x / 0.8, axis), None, "1.25 times those"),
+    ("log_softmax", lambda x, axis=-1: np.round(log_of_difference(x, axis), 3) + 1e-4, None,
+     "about three digits"),
     ("log_softmax", lambda x, axis=-1: log_of_difference(x, axis) + 0.5, None, "above 0"),
 ]
 

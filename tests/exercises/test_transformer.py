@@ -83,6 +83,13 @@ def tokens_overwritten(logits, tokens, pad_id=None):
     return F.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
 
 
+def weighted(logits, tokens, pad_id=None):
+    targets, classes = tokens[:, 1:].flatten(), logits.shape[-1]
+    return F.cross_entropy(logits[:, :-1].reshape(-1, classes), targets,
+                           ignore_index=-100 if pad_id is None else pad_id,
+                           weight=targets.bincount(minlength=classes).to(logits.dtype))
+
+
 WRONG = [
     ("next_token_loss", pads_left_in, "pads_counted", "no effect"),
     ("next_token_loss", truth_of_pad, "pad_zero_is_none", "counts as False"),
@@ -91,6 +98,7 @@ WRONG = [
     ("next_token_loss", lambda *a: by_cross_entropy(*a).item(), "number", "Python number"),
     ("next_token_loss", lambda *a: by_cross_entropy(a[0].detach(), *a[1:]), "no_gradient", "left torch"),
     ("next_token_loss", lambda *a: by_cross_entropy(*a) + 1, None, "position 0"),
+    ("next_token_loss", weighted, "weighted", "more frequent"),
     ("next_token_loss", lambda logits: logits, "signature", "pad_id"),
 ]
 

@@ -1,0 +1,38 @@
+"""What several judges of functions share."""
+
+import numpy as np
+
+from attnlib.exercises.calls import is_tensor
+from attnlib.exercises.compare import floats
+
+
+def unpacked(shape, n):
+    """Raise what Python does where a shape of another length is unpacked into ``n`` names, two to four."""
+    if n == 2:
+        _, _ = shape
+    elif n == 3:
+        _, _, _ = shape
+    else:
+        _, _, _, _ = shape
+
+
+def in_torch(case, value, expected):
+    """A property of results: right numbers do not come as a tensor where an array is asked for."""
+    found = floats(value) if is_tensor(value) else None
+    if found is not None and found.shape == expected.shape and np.allclose(found, expected, 1e-3, 1e-5):
+        return "The numbers are right; only they come as a torch tensor. Return a NumPy array."
+    return None
+
+
+def few_digits(case, value, expected):
+    """A property of results: they are not right to three digits alone."""
+    value, expected = floats(value), floats(expected)
+    if value is None or value.shape != expected.shape or value.size < 2 or not np.isfinite(value).all():
+        return None
+    scale = np.abs(expected).max()
+    if np.allclose(value, expected, rtol=1e-5, atol=1e-6 * scale):
+        return None
+    if np.allclose(value, expected, rtol=3e-3, atol=1e-3 * scale):
+        return ("Your numbers are right to about three digits and no further: is something rounded, held in "
+                "half precision, or a small number added?")
+    return None
