@@ -239,7 +239,9 @@ class FunctionExercise:
             lacking = self._lacking(case, outcome.value, ours)
             if lacking:
                 told = f"On {case.name}: {lacking} {_capital(problem)}"
-        return wrong(f"{told} {case.hint}".rstrip(), None, case.args)
+        # What a case asks to look at is of no use where something else than a result came back.
+        a_result = outcome.raised or isinstance(outcome.value, type(ours))
+        return wrong(f"{told} {case.hint if a_result else ''}".rstrip(), None, case.args)
 
     def _lacking(self, case, value, ours):
         """The first property's sentence; one that cannot read a value has nothing to say of it."""
