@@ -30,6 +30,9 @@ def _attention(
     q, k, v = (x.astype(np.float16 if narrow else float) for x in (q, k, v))
     if scored == "first sentence" and k.ndim > 2:
         k = k[:1]
+    if turn.startswith("unpacks"):
+        _unpacked(q.shape, int(turn[-1]))
+
     def normal(x):
         return x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1e-300)
 
@@ -42,9 +45,14 @@ def _attention(
         other = {
             "all": lambda: other.T,
             "one batch axis": lambda: other.transpose(0, 2, 1),
+            "batch and heads": lambda: other.transpose(0, 1, 3, 2),
             "last two": lambda: np.swapaxes(other, -1, -2),
-        }[turn]()
-    scores = one @ other
+        }.get(turn, lambda: np.swapaxes(other, -1, -2))()
+    letters = {"2 letters": "", "3 letters": "b", "4 letters": "bh"}.get(turn)
+    if letters is None:
+        scores = one @ other
+    else:
+        scores = np.einsum(f"{letters}qd,{letters}dk->{letters}qk", one, other)
     factor = {
         "width": width**-0.5, "none": 1, "linear": 1 / width, "times": width**0.5, "values": values**-0.5,
         "keys": k.shape[-2] ** -0.5, "queries": q.shape[-2] ** -0.5, "second": q.shape[1] ** -0.5,
@@ -60,6 +68,8 @@ def _attention(
         mask = np.swapaxes(np.broadcast_to(mask, scores.shape), -1, -2)
     elif rows == "head axis" and mask is not None and mask.ndim == 3:
         mask = mask[:, None]
+    elif rows == "two more axes" and mask is not None:
+        mask = mask[None, None]
     elif rows == "last" and mask is not None:
         mask = np.broadcast_to(mask, scores.shape)[..., -1:, :]
     elif rows == "unless all" and mask is not None and not mask.any():
@@ -100,12 +110,17 @@ def _attention(
     else:
         shift = masked.max() if top == "all" else masked.max(axis, keepdims=True)
     shift = np.where(np.isfinite(shift), shift, np.zeros_like(shift))
-    e = np.exp(masked - shift) if base == "e" else 2 ** (masked - shift)
+    e = np.exp(masked - shift) if base == "e" else 2.0 ** (masked - shift)
+    if base == "none":
+        e = np.where(visible, scores, 0)
     if fill == "raw":
         e = e * visible
     total = e.sum(axis, keepdims=True) if share else np.ones_like(e[..., :1])
     mended = np.where(total == 0, np.ones_like(total), total)
-    weights = e / (total if empty == "nan" or empty == "nan unless all" and visible.any() else mended)
+    added = share if isinstance(share, float) else 0
+    weights = e / (
+        added + (total if empty == "nan" or empty == "nan unless all" and visible.any() else mended)
+    )
     if scale == "after":
         weights = weights / width**0.5
     seen = visible.any(-1, keepdims=True)
@@ -133,7 +148,19 @@ def _attention(
         return np.squeeze(out), np.squeeze(weights)
     if order == "mean of heads":
         return out, weights.mean(1) if weights.ndim == 4 else weights
-    return {"weights first": (weights, out), "output alone": out}.get(order, (out, weights))
+    return {
+        "weights first": (weights, out), "output alone": out, "weights twice": (weights, weights),
+    }.get(order, (out, weights))  # fmt: skip
+
+
+def _unpacked(shape, n):
+    """Raise what Python does where a shape of another length is unpacked into ``n`` names."""
+    if n == 2:
+        _, _ = shape
+    elif n == 3:
+        _, _, _ = shape
+    else:
+        _, _, _, _ = shape
 
 
 def _attention_cases():
@@ -164,16 +191,17 @@ def _attention_cases():
     turned = tuple(np.swapaxes(np.ascontiguousarray(np.swapaxes(x, 1, 2)), 1, 2) for x in (q, k, v))
     half = tuple(x.astype(np.float16) for x in qkv(width=4))
     broadcasts = "The mask broadcasts to the scores as it is."
+    batched = f"All axes but the last two are left alone. {broadcasts}"
     exact = "A masked weight is exactly 0, whatever the size of the scores."
     nothing = "Its weights and its output are zeros, not NaN."
     return [
         Case("3 queries and 5 keys without a mask", qkv(), hint="The order is: score, scale, softmax, "
              "average."),
-        Case("a mask that hides some keys", (*qkv(), some)),
-        Case("a batch with a padding mask", (*qkv(2, n_key=6), pads[:, None, :]), hint=broadcasts),
+        Case("a mask that hides some keys", (*qkv(), some), hint=broadcasts),
+        Case("a batch with a padding mask", (*qkv(2, n_key=6), pads[:, None, :]), hint=batched),
         Case("a batch with heads and a mask of shape (B, 1, 1, Lk)",
              (*qkv(2, 3, n_query=4, n_key=6, width=5), pads[:, None, None, :]),
-             hint=f"All axes but the last two are left alone. {broadcasts}"),
+             hint=batched),
         Case("equal sizes and a causal mask", (*qkv(3, 3, n_key=3, width=3, values=3),
                                                np.tril(np.ones((3, 3), bool)))),
         Case("as many queries as keys, without a mask", qkv(2, n_query=4, n_key=4),
@@ -239,6 +267,19 @@ def _hidden_weight(case, value, expected):
     return f"The weight at index {', '.join(map(str, at))} is {weights[at]:.3g}, and the mask hides it."
 
 
+def _visible_without_weight(case, value, expected):
+    """Whether a key of some weight has none, where the query gives weight to others."""
+    weights, wanted = _weights_of(value), _weights_of(expected)
+    if weights is None or not np.isfinite(weights).all():
+        return None
+    lost = np.where((weights == 0) & weights.any(-1, keepdims=True), wanted, 0)
+    if lost.max() < 1e-4:
+        return None
+    at = tuple(int(n) for n in np.unravel_index(lost.argmax(), lost.shape))
+    return (f"The weight at index {', '.join(map(str, at))} is 0, and its key is visible: it should be "
+            f"{lost[at]:.3g}.")
+
+
 def _row_sums(case, value, expected):
     if _weights_of(value) is None:
         return None
@@ -273,6 +314,17 @@ def _coarse(case, value, expected):
     return "Your numbers are those of float16, right to three digits only. Where do they become so?"
 
 
+@np.errstate(all="ignore")
+def _nearly_right(case, value, expected):
+    pairs = [(value, expected)] if is_tensor(expected) else zip(value, expected, strict=True)
+    for part, ours in pairs:
+        part, ours = floats(part), floats(ours)
+        if part is None or not (np.abs(part - ours) <= 0.01 * np.abs(ours).max()).all():
+            return None
+    return ("Your numbers are right to two or three digits only: is something rounded, or a small number "
+            "added?")
+
+
 _SCALES = (
     Mistake("no_scale", "You leave out the scale: scores are divided by the square root of the width.",
             {"scale": "none"}),
@@ -293,8 +345,8 @@ _SCALES = (
 )  # fmt: skip
 _UNIFORM = Mistake(
     "uniform_rows",
-    "You write a large negative number where the mask hides. In a row that is hidden throughout all scores "
-    "are then equal, and the query gets the average of exactly what it must not see. Its output is to be 0.",
+    "In a row that is hidden throughout your weights are all equal, as where a large negative number stands "
+    "for minus infinity. The query gets the average of exactly what it must not see. Its output is to be 0.",
     {"fill": "lowest"},
 )
 _OPENED = Mistake(
@@ -337,6 +389,10 @@ _LOSES = (
     "You write a number such as -1e9 where the mask hides. Visible scores below it lose against it, and the "
     "hidden keys get the weight. Minus infinity loses against every number."
 )
+_ADDED = (
+    "You add a small number to the sum of exponentials, and it shows: the weights sum to less than 1. Once "
+    "the largest score is subtracted that sum is 0 where all is hidden, and never below 1 elsewhere."
+)
 _HALF_MENDED = (
     "In a row that is hidden throughout you mend one of the two results and not the other. Both the weights "
     "and the output are to be 0."
@@ -362,7 +418,8 @@ attention = FunctionExercise(
             {"hides": True},
             convention=True,
         ),
-        Mistake("mask_ignored", "The mask has no effect.", {"fill": "ignored"}),
+        Mistake("mask_ignored", "The mask has no effect. Where it is False the score must lose against all "
+                "others.", {"fill": "ignored"}),
         *_SCALES,
         Mistake("scale_of_values", "You divide by the root of the values' width. Scores come from queries "
                 "and keys.", {"scale": "values"}),
@@ -383,6 +440,11 @@ attention = FunctionExercise(
                 "keys are axis -1.", {"axis": 0}),
         Mistake("not_normalised", "You do not divide the exponentials by their sum.", {"share": False}),
         Mistake("base_two", "Your softmax takes powers of 2. It takes powers of e.", {"base": "two"}),
+        *(
+            Mistake("epsilon", _ADDED, {"share": number}, rare=True) for number in (1e-1, 1e-2, 1e-3)
+        ),
+        Mistake("no_exponential", "You divide the scores by their sum. A softmax takes their exponentials "
+                "first, which are all above 0.", {"base": "none"}, rare=True),
         _NAN,
         Mistake("nan_rows", "You look for a mask that hides everything. A single query with nothing to "
                 "attend to still gives NaN: 0/0. Each row needs the look.", {"empty": "nan unless all"}),
@@ -438,6 +500,8 @@ attention = FunctionExercise(
         ),
         Mistake("axis_added_to_mask", "You give a mask of three axes one more. Where there are no heads, its "
                 "batch then lies on a wrong axis. It broadcasts as it is.", {"rows": "head axis"}),
+        Mistake("axis_added_to_mask", "You give the mask axes that the scores have not. It broadcasts as it "
+                "is.", {"rows": "two more axes"}, rare=True),
         Mistake("mask_as_index", "You index the scores with the mask. That needs a mask of their full shape; "
                 "this one only broadcasts to it.", {"fill": "index"}),
         Mistake("mask_as_condition", "You ask `if mask`, which asks a whole array for one truth value. Ask "
@@ -487,6 +551,8 @@ attention = FunctionExercise(
         ),
         Mistake("squeezed", "You drop axes of length 1. One query, or one sentence, keeps its axis.",
                 {"order": "squeezed"}),
+        Mistake("weights_twice", "Both of your results are the weights. The output is the weights times the "
+                "values.", {"order": "weights twice"}, rare=True),
         Mistake("output_alone", "You return the output alone. The weights are the second result.",
                 {"order": "output alone"}),
         Mistake("heads_averaged", "You average the weights over the heads, as nn.MultiheadAttention returns "
@@ -495,6 +561,23 @@ attention = FunctionExercise(
                 "without an ellipsis names a fixed number of them.", {"turn": "all"}),
         Mistake("one_batch_axis", "You turn the keys round as if there were always three axes. Count from "
                 "the end, so that there may be two, three or four.", {"turn": "one batch axis"}),
+        *(
+            Mistake("two_axes_only", "You count on two axes alone, by two names for a shape or two letters "
+                    "of an einsum. There may be a batch and heads before them: count from the end.",
+                    {"turn": way}, rare=True)
+            for way in ("unpacks 2", "2 letters")
+        ),
+        *(
+            Mistake("one_batch_axis", "You count on three axes, by three names for a shape or three letters "
+                    "of an einsum. There may be two, three or four: count from the end.",
+                    {"turn": way}, rare=True)
+            for way in ("unpacks 3", "3 letters")
+        ),
+        *(
+            Mistake("batch_and_heads_only", "You count on four axes, as if there were always a batch and "
+                    "heads. There may be two, three or four: count from the end.", {"turn": way}, rare=True)
+            for way in ("unpacks 4", "4 letters", "batch and heads")
+        ),
         Mistake("outer_product", "With np.dot every sentence meets every other one. Use @ or np.matmul, "
                 "which go through a batch side by side.", {"average": "dot"}),
         *(Mistake("whole_results", _WHOLE, {"whole": part})
@@ -509,14 +592,15 @@ attention = FunctionExercise(
     "Checked with and without masks of one to four axes, with queries that may attend to nothing, hidden "
     "keys of any size, scores from 1e-3 to 1e11, whole numbers and half precision. This is "
     "attnlib.attention, and it is what the rest of the course builds on.",
-    (_in_torch, _coarse, _row_sums, _hidden_weight, _output_of_weights),
+    (_in_torch, _coarse, _visible_without_weight, _row_sums, _hidden_weight, _nearly_right,
+     _output_of_weights),
 )  # fmt: skip
 
 
 def _padded_attention(
     q, k, v, key_padding_mask, *, hides=True, axes="keys", scale="width", axis=-1, fill="-inf",
     empty="zero", causal=None, average="values", half="float32", top="row", turn="last two", heads=None,
-    clean=None, only=None,
+    clean=None, only=None, added=0,
 ):  # fmt: skip
     import torch
 
@@ -554,6 +638,7 @@ def _padded_attention(
         "any sentence": lambda: keys.all(0, keepdim=True),
         "tiled": lambda: visible.repeat(count, 1).unflatten(0, (-1, count))[:, :, None],
         "counted": lambda: torch.arange(keys.shape[-1]) < keys.sum(-1, keepdim=True),
+        "first shown": lambda: keys | (torch.arange(keys.shape[-1]) == 0),
         "not the last": lambda: keys & (torch.arange(keys.shape[-1]) < keys.shape[-1] - 1),
     }[axes]()
     if causal:
@@ -584,7 +669,7 @@ def _padded_attention(
         e = e * visible
     total = e.sum(axis, keepdim=True)
     nan = empty == "nan" or empty == "nan unless all" and visible.any()
-    weights = e / (total if nan else torch.where(total == 0, torch.ones_like(total), total))
+    weights = e / (added + (total if nan else torch.where(total == 0, torch.ones_like(total), total)))
     if fill == "after" or clean:
         weights = weights * (seen if clean == "rows" else visible)
     if average == "weights alone":
@@ -624,7 +709,7 @@ def _padded_cases():
         case("a batch of two, padded on the right", (2, 3, 4, 5, 6), [[1, 1, 1, 0, 0], [1, 1, 1, 1, 0]],
              hint="The order is: score, scale, hide, softmax, average. Nothing is drawn at random."),
         case("the same sizes with other padding", (2, 3, 4, 5, 6), [[1, 1, 1, 1, 1], [0, 0, 1, 1, 0]], seed=9,
-             hint="Is something of an earlier call kept?"),
+             hint="Padding may stand on either side. Or is something of an earlier call kept?"),
         case("7 queries and 3 keys", (2, 4, 7, 3, 5), [[1, 1, 0], [0, 1, 1]], seed=10),
         case("one sentence, one head, one query", (1, 1, 1, 4, 3), [[0, 1, 1, 0]], seed=11,
              hint="An axis of length 1 is still an axis."),
@@ -824,6 +909,11 @@ padded_attention = FunctionExercise(
                 "the left as well.", {"axes": "counted"}),
         Mistake("last_key_hidden", "The last key is hidden in every sentence, also where it is real.",
                 {"axes": "not the last"}),
+        Mistake("first_key_shown", "The first key is shown in every sentence, also where it is padding, as "
+                "on the left.", {"axes": "first shown"}, rare=True),
+        *(
+            Mistake("epsilon", _ADDED, {"added": number}, rare=True) for number in (1e-1, 1e-2, 1e-3)
+        ),
         Mistake("softmax_over_sentences", "Your softmax runs over the sentences of the batch. It runs over "
                 "the keys, the last axis.", {"axis": 0}),
         Mistake("keys_reshaped", "You reshape the keys to (d, S), which mixes them: reshaping keeps the "
@@ -848,7 +938,7 @@ padded_attention = FunctionExercise(
     ),  # fmt: skip
     "Checked with all sizes different and with the equal ones that hide a wrong axis, with padding on either "
     "side and everywhere, large scores, and in float16, float32 and float64.",
-    (_not_finite, _coarse, _neighbour),
+    (_not_finite, _coarse, _nearly_right, _neighbour),
 )  # fmt: skip
 
 _ATTENTION_SOLUTION = """

@@ -1,8 +1,11 @@
 """The masks of lesson 08: causal, of a window, of padding, and two of them joined."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from attnlib.exercises.calls import is_tensor
+from attnlib.exercises.compare import shapes
 from attnlib.exercises.exercise import Exercise
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
 
@@ -15,6 +18,8 @@ def _in_form(mask, form):
     """A boolean mask as one of the other kinds of mask: numbers, or what is added to scores."""
     if form == "bool":
         return mask
+    if form == "not":
+        return np.bool_(not mask)
     return mask.astype(int) if form == "numbers" else np.where(mask, 0.0, float(form))
 
 
@@ -60,6 +65,12 @@ def _causal_mask(
         mask = mask[None, None]
     elif more in ("shown", "hidden"):
         mask = np.full_like(mask, more == "shown")
+    elif more in ("but the last query", "but the first query"):
+        mask = mask & (i != (n_query - 1 if more == "but the last query" else 0))
+    elif more == "but the last key":
+        mask = mask & (j < n_key - 1)
+    elif more == "own key alone":
+        mask = j == last
     elif more == "columns turned":
         mask = mask[:, ::-1]
     elif more == "T":
@@ -75,6 +86,8 @@ def _window_mask(n, window, *, before=None, after=0, own=True, causal=True, hide
         window = fixed
     elif shape == "shorter than the text":
         window = min(window, n - 1)
+    elif shape == "shorter than the text, at least 1":
+        window = min(window, max(n - 1, 1))
     i, j = _positions(n, n)
     i, j = (j, i) if turned else (i, j)
     if before == "half":
@@ -90,6 +103,10 @@ def _window_mask(n, window, *, before=None, after=0, own=True, causal=True, hide
         mask = (i // window == j // window) & (j <= i)
     elif shape == "negative start":
         mask = mask & (j >= np.where(i < reach, np.maximum(i - reach + n, 0), 0))
+    elif shape == "whole windows alone":
+        mask = mask & (i >= window - 1)
+    elif shape == "one less, own shown":
+        mask = mask & (i - j < reach) | (i == j)
     elif shape == "wraps":
         mask = (i - j) % n <= reach
     elif shape == "always full":
@@ -99,6 +116,10 @@ def _window_mask(n, window, *, before=None, after=0, own=True, causal=True, hide
         mask = mask | (j == 0)
     elif shape == "steps":
         mask = ((i - j) % window == 0) & (j <= i)
+    elif shape == "older edge ahead":
+        mask = (j - i >= reach) & (j <= i)
+    elif shape == "and":
+        mask = (j <= i) and (i - j <= reach)
     elif shape == "columns":
         mask = (j >= n - window) & (j <= i)
     elif shape == "axes":
@@ -130,6 +151,16 @@ def _real(tokens, pad_id, found):
         return tokens > pad_id
     if found == "positive":
         return tokens > 0
+    if found == "smaller":
+        return tokens < pad_id
+    if found == "not smaller":
+        return tokens >= pad_id
+    if found == "neither 0 nor pad_id":
+        return (tokens != 0) & (tokens != pad_id)
+    if found == "positive and not pad_id":
+        return (tokens > 0) & (tokens != pad_id)
+    if found.startswith("size"):
+        return np.abs(tokens) != (abs(pad_id) if "both" in found else pad_id)
     if found == "close":
         return ~np.isclose(tokens, pad_id)
     if found.startswith("as "):
@@ -154,6 +185,7 @@ def _real(tokens, pad_id, found):
         "not the last": lambda: real & (place < place[-1]),
         "so far": lambda: np.logical_and.accumulate(real, 0),
         "last token": lambda: tokens != tokens[:, -1:],
+        "first token": lambda: tokens != tokens[:, :1],
         "in the first": lambda: np.repeat(real[:1], len(real), 0),
         "in all": lambda: np.repeat(real.any(0, keepdims=True), len(real), 0),
         "in any": lambda: np.repeat(real.all(0, keepdims=True), len(real), 0),
@@ -172,7 +204,11 @@ def _padding_mask(
         "in front": real[None, None], "first in front": real[None, :, None],
         "mixed": real.T.reshape(keys.shape), "behind": real[..., None, None],
         "repeated": np.repeat(keys, tokens.shape[1], -2),
-    }[axes]  # fmt: skip
+    }.get(axes)  # fmt: skip
+    if axes == "bytes":
+        mask = (np.ascontiguousarray(tokens - pad_id).view(np.uint8) > 0)[:, None, None, :]
+    elif axes in (5, 6, 8):
+        mask = real.reshape(-1, 1, 1, axes)
     return _in_form(~mask if hides else mask, form)
 
 
@@ -181,12 +217,15 @@ def _combined_mask(
     future_hides=False, join="and", hides=False, form="bool", shape="four", own=False, opened=None,
     pad_rows=None,
 ):  # fmt: skip
+    if shape == "batch second":
+        tokens, shape = tokens.T, "four"
     real = _real(tokens, pad_id, found)
     i, j = _positions(tokens.shape[1], tokens.shape[1])
     places = np.arange(tokens.shape[1]).astype(np.int8)
     seen = {
         "lower": j <= i, "strict": j < i, "ahead": j <= i + 1, "upper": j >= i, "all": i == i + 0 * j,
         "int8": places <= places[:, None], "int8 distances": places[:, None] - places >= 0,
+        "of the batch": np.tri(len(tokens), dtype=bool),
         "from the first real": j <= i - real.argmax(-1)[:, None, None, None],
     }[future]  # fmt: skip
     keys, queries = real[:, None, None, :], real[:, None, :, None]
@@ -196,6 +235,7 @@ def _combined_mask(
     pads, seen = ~pads if pads_hide else pads, ~seen if future_hides else seen
     mask = {
         "or": np.logical_or, "and": np.logical_and, "xor": np.logical_xor, "equal": np.equal,
+        "Python's and": lambda a, b: np.broadcast_to(a and b, np.broadcast_shapes(a.shape, b.shape)),
     }[join](pads, seen)  # fmt: skip
     if own:
         mask = mask | (i == j)
@@ -211,6 +251,7 @@ def _combined_mask(
     return {
         "four": mask, "three": mask[:, 0], "two": mask[0, 0], "one sentence": mask[:1],
         "keys": mask[:, :, -1:], "in front": mask[:, 0][None], "turned": np.swapaxes(mask, -1, -2),
+        "squeezed": mask.squeeze(),
     }[shape]  # fmt: skip
 
 
@@ -243,20 +284,56 @@ def _different_entry(case, value, expected):
     at = tuple(int(n) for n in np.argwhere(differs)[0])
     *lead, i, j = at
     many = f"In all, {int(differs.sum())} of {array.size} entries differ."
-    if lead and expected.shape[-2] == 1 < expected.shape[-1]:
-        token = f"Token {j} of sentence {lead[0]}"
-        if expected[at]:
-            return f"{token} is real, and your mask hides it. {many}"
-        return f"{token} is padding, and your mask shows it. {many}"
-    query = f"Query {i} of sentence {lead[0]}" if lead else f"Query {i}"
-    if expected[at]:
-        return f"{query} may see key {j}, and your mask hides it. {many}"
-    return f"{query} must not see key {j}, and your mask shows it. {many}"
+    if not lead:
+        return f"{_link(f'Query {i}', j, expected[at], array[at[:-1]], '')} {many}"
+    tokens, pad_id = case.args[0], [*case.args, 0][1]
+    real = int(tokens[lead[0], j]) != pad_id
+    if expected.shape[-2] == 1 < expected.shape[-1]:
+        token = f"Token {j} of sentence {lead[0]} has the id {tokens[lead[0], j]}, and pad_id is {pad_id}"
+        return f"{token}: it is {'real, and you hide' if real else 'padding, and you show'} it. {many}"
+    why = ", which is padding" if not real else ", which comes after it" if j > i else ", which is real"
+    return f"{_link(f'Query {i} of sentence {lead[0]}', j, expected[at], array[at[:-1]], why)} {many}"
+
+
+def _link(query, j, visible, row, why):
+    """What is wrong between a query and key j, where the query's row of the mask is ``row``."""
+    if not visible:
+        return f"{query} must not see key {j}{why}, and your mask shows it."
+    if not row.any():
+        return f"{query} sees no key at all: its row is empty. It may see key {j}{why}."
+    return f"{query} may see key {j}{why}, and your mask hides it."
+
+
+@dataclass(frozen=True)
+class _MaskExercise(FunctionExercise):
+    """A judge of masks.
+
+    A wrong shape that no mistake explains is told what the axes are. A function whose results change from
+    call to call, as from a mask or an id that it keeps, is told so, where a mistake explains it in part.
+    """
+
+    axes: str = ""
+
+    def _diagnose(self, function, cases, outcomes, expected, problems, first):
+        value = outcomes[first].value
+        if isinstance(value, np.ndarray) and shapes(value) != shapes(expected[first]):
+            hint = f"{self.axes} {cases[first].hint}".rstrip()
+            cases = [replace(case, hint=hint) if i == first else case for i, case in enumerate(cases)]
+        told = function, cases, outcomes, expected, problems, first
+        verdict = super()._diagnose(*told)
+        if verdict.misconception and "yours differs from this mistake" in verdict.message:
+            if self._wavers(function, cases, outcomes, first):
+                return replace(self, mistakes=())._diagnose(*told)
+        return verdict
 
 
 _BOOLEAN = (
     "the exercise asks for booleans, so that masks can be joined with & and | and turned round with ~. "
     "Numbers come later, where the scores are."
+)
+_ONE_TRUTH = (
+    "Python's `and`, `or` and `not`, and a chain such as 0 <= x < 3, ask a whole array for one truth value. "
+    "The signs & | ~ ask entry by entry, between comparisons in brackets."
 )
 _FORMS = (
     Mistake("numbers", f"You return zeros and ones; {_BOOLEAN}", {"form": "numbers"}),
@@ -273,6 +350,7 @@ _FORMS = (
         for number in ("-1e9", "-1e4", np.finfo(np.float32).min, np.finfo(np.float64).min)
     ),
 )  # fmt: skip
+_NOT = Mistake("one_truth_value", _ONE_TRUTH, {"form": "not"}, rare=True)
 _HIDES = Mistake(
     "polarity",
     "Your mask is True where a key is hidden, as nn.MultiheadAttention reads it. Here True means: may "
@@ -291,7 +369,7 @@ _IN_BYTES = (
     "then begins again. Leave the type of np.arange as it is."
 )
 
-causal_mask = FunctionExercise(
+causal_mask = _MaskExercise(
     _causal_mask,
     lambda: [
         Case("3 queries and 5 keys", (3, 5)),
@@ -381,6 +459,15 @@ causal_mask = FunctionExercise(
         ),
         Mistake("first_key_opened", "Your first key is visible to all, perhaps so that no row is empty. A "
                 "query that comes before it must not see it.", {"more": "first"}),
+        *(
+            Mistake("row_left_out", f"The row of your {which} query is empty. Does your loop go through all "
+                    "n_query of them?", {"more": f"but the {which} query"}, rare=True)
+            for which in ("last", "first")
+        ),
+        Mistake("last_key_hidden", "Your last key is hidden from all. The last query sees it: does your loop "
+                "go through all n_key of them?", {"more": "but the last key"}, rare=True),
+        Mistake("own_key_alone", "Each of your queries sees one key alone, at its own place. The keys before "
+                "it are to be seen too.", {"more": "own key alone"}, rare=True),
         Mistake("keys_down", "Your rows are keys and your columns are queries. Queries go down, keys across.",
                 {"more": "T"}),
         Mistake("square_of_queries", "Your mask is square, with a column for each query instead of each key.",
@@ -397,13 +484,15 @@ causal_mask = FunctionExercise(
         Mistake("all_hidden", _ALL_HIDDEN, {"more": "hidden"}),
         *(Mistake("small_positions", _IN_BYTES, {"more": kind}) for kind in ("uint8", "int8")),
         *_FORMS,
+        _NOT,
     ),  # fmt: skip
     "Checked with fewer queries than keys, as many, and more, down to one of each. Query i sees the keys up "
     "to its own place, counted from the end, and no other.",
     (_different_entry,),
+    axes="The rows are the queries, n_query of them, and the columns are the keys, n_key of them.",
 )
 
-window_mask = FunctionExercise(
+window_mask = _MaskExercise(
     _window_mask,
     lambda: [
         Case("7 tokens and a window of 3", (7, 3)),
@@ -427,7 +516,11 @@ window_mask = FunctionExercise(
             {"before": "more"},
             convention=True,
         ),
-        Mistake("one_too_few", "Your window holds one key too few.", {"before": "less"}),
+        *(
+            Mistake("one_too_few", "Your window holds one key too few. The token itself is one of the "
+                    "`window`, and `window` - 1 come before it.", choices)
+            for choices in ({"before": "less"}, {"shape": "one less, own shown"})
+        ),
         Mistake("own_left_out", "Your window holds the `window` tokens before each token and not the token "
                 "itself. It is one of the `window`.", {"before": "more", "own": False}),
         Mistake(
@@ -450,7 +543,8 @@ window_mask = FunctionExercise(
                 "visible.", {"causal": False}),
         Mistake("no_window", "Your mask is causal, and the window has no effect: the oldest keys are still "
                 "visible.", {"before": "no end"}),
-        Mistake("own_hidden", "Your tokens do not see themselves.", {"own": False}),
+        Mistake("own_hidden", "Your tokens do not see themselves. A token is one of its own window.",
+                {"own": False}),
         Mistake("transposed", "Your window looks forward: the token and those after it. Rows are queries, "
                 "columns are keys.", {"turned": True}),
         Mistake("blocks", "You cut the text into blocks. The first token of a block then sees only itself; a "
@@ -462,6 +556,9 @@ window_mask = FunctionExercise(
             "Start at 0 at the least.",
             {"shape": "negative start"},
         ),
+        Mistake("early_rows_left_out", "Your first tokens see nothing: you begin where a whole window fits "
+                "into the text. Before that a window is shorter, and it is not empty.",
+                {"shape": "whole windows alone"}, rare=True),
         Mistake("wraps_round", "Your window wraps round: the first tokens see the last ones, by a negative "
                 "index, np.roll or a remainder. Past the beginning there is nothing.", {"shape": "wraps"}),
         Mistake("always_full", "Your first tokens get a whole window too, and its rest lies in their future. "
@@ -483,27 +580,40 @@ window_mask = FunctionExercise(
         ),
         Mistake("window_of_one", "You take a window of 1 for none and show the whole past. It is the token "
                 "itself and nothing else.", {"shape": "no window of 1"}),
-        Mistake("shorter_than_the_text", "You make the window shorter than the text, so with a wide window "
-                "the last token does not see the first. A window may be longer than the text.",
-                {"shape": "shorter than the text"}),
+        *(
+            Mistake("shorter_than_the_text", "You make the window shorter than the text, so with a wide "
+                    "window the last token does not see the first. A window may be longer than the text.",
+                    {"shape": shape}, rare=shape != "shorter than the text")
+            for shape in ("shorter than the text", "shorter than the text, at least 1")
+        ),
         Mistake("swapped_arguments", "You take the two arguments the other way round. The length comes "
                 "first, then the window.", {"shape": "swapped"}),
         Mistake("extra_axes", "Your mask has two axes more than asked for. They come by themselves when it "
                 "is broadcast.", {"shape": "axes"}),
-        Mistake("all_shown", _ALL_SHOWN, {"shape": "shown"}),
+        Mistake("older_edge_ahead", "The older edge of your window lies ahead of the token, so that no key "
+                "is on the right side of both edges. Which sign has the shift of a diagonal that lies in the "
+                "past?", {"shape": "older edge ahead"}, rare=True),
+        Mistake("one_truth_value", _ONE_TRUTH, {"shape": "and"}, rare=True),
+        Mistake("all_shown", "Your mask shows everything. Two conditions hold for a key that is seen: not "
+                "in the future, and not too far in the past. Must both be true in yours, or is one enough?",
+                {"shape": "shown"}),
         Mistake("all_hidden", _ALL_HIDDEN, {"shape": "hidden"}),
         *(
-            Mistake("small_positions", _IN_BYTES, {"shape": kind})
-            for kind in ("int8", "uint8", "places in int8")
+            Mistake("small_positions", _IN_BYTES, {"shape": kind}) for kind in ("int8", "places in int8")
         ),
+        Mistake("small_positions", "You take distances in a type without negative numbers: in a byte, -1 is "
+                "255. A later key then counts as one far in the past, and a wide window shows it. Leave the "
+                "type of np.arange as it is.", {"shape": "uint8"}),
         *_FORMS,
+        _NOT,
     ),  # fmt: skip
     "Checked with windows of one token, of a few, and wider than the text. Each token sees itself and the "
     "window - 1 before it.",
     (_different_entry,),
+    axes="There is a row and a column for each of the n tokens.",
 )
 
-_ONE_SIDE = "You find the padding by its place, on one side. Padding may stand on either side."
+_ONE = "A batch of one sentence, or a sentence of one token, keeps its axes of length 1."
 _ALL_ALIKE = (
     "You hide the same places in every sentence, those of the first or of all together. Each sentence has "
     "its own padding."
@@ -535,6 +645,21 @@ _PADS = (
             {"found": "larger"}),
     Mistake("ids_positive", "You take every positive id for real. The ids may be any integers, and so may "
             "pad_id.", {"found": "positive"}),
+    Mistake("ids_below", "You take every id below pad_id for real. Real ids may lie above it.",
+            {"found": "smaller"}, rare=True),
+    Mistake("ids_above", "You take pad_id for real, and every id above it. Real is what differs from pad_id, "
+            "on either side.", {"found": "not smaller"}, rare=True),
+    Mistake("zero_hidden_too", "You hide the id 0 as well as pad_id. Where pad_id is another number, 0 is a "
+            "real token.", {"found": "neither 0 nor pad_id"}, rare=True),
+    Mistake("ids_positive", "You take only positive ids for real, beside comparing with pad_id. Where pad_id "
+            "is another number, 0 and the ids below it are real: they may be any integers.",
+            {"found": "positive and not pad_id"}, rare=True),
+    *(
+        Mistake("sign_dropped", "You compare ids without their sign, so that an id and its negative count as "
+                "the same. Ids of either sign are valid. Compare them as they come.", {"found": found},
+                rare=True)
+        for found in ("size", "size of both")
+    ),
     Mistake("ids_close", "You take an id that is close to pad_id for padding: np.isclose and np.allclose "
             "allow a difference that grows with the numbers. Ids are equal or not.", {"found": "close"}),
     Mistake(
@@ -562,6 +687,8 @@ _PADS = (
             {"found": "not the last"}),
     Mistake("last_token_taken", "You take the last token of each sentence for the padding's id. It is given "
             "as pad_id.", {"found": "last token"}),
+    Mistake("first_token_taken", "You take the first token of each sentence for the padding's id. It is "
+            "given as pad_id.", {"found": "first token"}, rare=True),
     Mistake("sentences_mixed", "What is padding in one sentence stays hidden in the next: both write into "
             "the same mask. Make a new one for each.", {"found": "so far"}),
     *(
@@ -583,9 +710,9 @@ def _token_cases():
         Case("padding on the right, pad_id left out", (right_padded,)),
         Case("the sizes of the first case and other ids",
              (np.array([[3, 2, 3, 0, 0], [5, 8, 1, 6, 9], [5, 3, 8, 0, 0]]), 0),
-             hint="Is the mask of an earlier call kept?"),
+             hint="One sentence has no padding here. Or is the mask of an earlier call kept?"),
         Case("the ids of the first case, pad_id 4", (right_padded, 4),
-             hint="Is the mask of an earlier call kept? The padding is what equals pad_id."),
+             hint="The padding is what equals pad_id. Or is the mask of an earlier call kept?"),
         Case("pad_id 9 and real tokens with ids 0, 1 and 12",
              (np.array([[0, 12, 9, 9], [1, 0, 5, 9]]), 9), hint="The padding is what equals pad_id."),
         Case("padding on the left", (np.array([[0, 0, 5, 3, 8, 2], [0, 7, 4, 1, 1, 3]]), 0),
@@ -593,16 +720,16 @@ def _token_cases():
         Case("padding on either side and a row of nothing else",
              (np.array([[3, 6, 4], [3, 3, 3], [5, 2, 3], [1, 4, 4], [3, 7, 3]]), 3),
              hint="A row may have no padding, or only padding."),
-        Case("pad_id -1 and ids of either sign", (np.array([[-5, 0, 3, -1], [-1, -7, 2, 4]], np.int32), -1),
+        Case("pad_id -1 and ids of either sign", (np.array([[-5, 0, 1, -1], [-1, -7, 2, 4]], np.int32), -1),
              hint=equal),
         Case("as many sentences as tokens", (np.array([[4, 0, 0], [2, 7, 0], [6, 1, 5]]), 0),
              hint="Where sizes agree, a mask on the wrong axis raises no error."),
-        Case("one token", (np.array([[8]]), 0)),
+        Case("one token", (np.array([[8]]), 0), hint=_ONE),
         Case("one sentence with pad_id in its middle too", (np.array([[2, 0, 7, 6, 0, 0, 0]]), 0),
              hint=equal),
         Case("three sentences, columns first in memory",
              (np.asfortranarray([[2, 0, 7, 0], [0, 1, 3, 4], [5, 6, 0, 0]]), 0), hint=equal),
-        Case("three sentences of one token", (np.array([[4], [2], [3]]), 2)),
+        Case("three sentences of one token", (np.array([[4], [2], [3]]), 2), hint=_ONE),
         Case("the ids of a vocabulary of 128256, pad_id 128004",
              (np.array([[128004, 128003, 128005, 4, 62468], [0, 100000, 128004, 128004, 128004]]),
               128004), hint=equal),
@@ -623,7 +750,7 @@ def _combined_cases():
     ]
 
 
-padding_mask = FunctionExercise(
+padding_mask = _MaskExercise(
     _padding_mask,
     _token_cases,
     (
@@ -658,19 +785,30 @@ padding_mask = FunctionExercise(
         Mistake("reshaped", "You turn the table of ids and then reshape it, which mixes sentences and "
                 "places. Reshaping keeps the order in memory; new axes alone do what is asked.",
                 {"axes": "mixed"}),
+        *(
+            Mistake("fixed_length", "You reshape to a length that is written into the code. B and L are the "
+                    "numbers in the shape of the ids.", {"axes": length}, rare=True)
+            for length in (5, 6, 8)
+        ),
+        Mistake("bytes_of_ids", "You read the memory of the ids as booleans: .view converts no number, and "
+                "an id of eight bytes becomes eight entries. Compare the ids with pad_id.",
+                {"axes": "bytes"}, rare=True),
         Mistake("all_shown", _ALL_SHOWN, {"found": "nowhere"}),
         Mistake("all_hidden", _ALL_HIDDEN, {"found": "everywhere"}),
         Mistake("repeated", "You write the mask out for every query. An axis of length 1 does that without "
                 "the memory.", {"axes": "repeated"}),
         *_FORMS,
+        _NOT,
     ),  # fmt: skip
     "Checked with padding on the right, on the left, on both sides and everywhere, with ids and pad_id of "
     "either sign, and with as many sentences as tokens. The two axes of length 1 stand for heads and "
     "queries.",
     (_different_entry,),
+    axes="B and L are the numbers in the shape of the ids: one entry for each id. The axes of length 1 are "
+    "for heads and queries; NumPy spreads the mask over them by itself.",
 )
 
-combined_mask = FunctionExercise(
+combined_mask = _MaskExercise(
     _combined_mask,
     _combined_cases,
     (
@@ -693,14 +831,17 @@ combined_mask = FunctionExercise(
                 "both. It must be both.", {"join": "xor"}),
         Mistake("joined_by_equality", "You let a key be seen when the two masks agree. Where both are False, "
                 "as for padding in the future, they agree too. Both must be True.", {"join": "equal"}),
-        Mistake("no_causal", "The padding is hidden and the future is not.", {"future": "all"}),
+        Mistake("one_truth_value", _ONE_TRUTH, {"join": "Python's and"}, rare=True),
+        Mistake("no_causal", "The padding is hidden and the future is not. A key must be neither.",
+                {"future": "all"}),
         Mistake("padding_mask_alone", "Your mask has one row for all queries, so it cannot be causal: each "
                 "query needs its own.", {"future": "all", "shape": "keys"}),
         Mistake("causal_mask_alone", "Your mask is causal and the same for every sentence. It needs the "
                 "padding of each.", {"found": "nowhere", "shape": "two"}),
-        Mistake("no_padding", "The future is hidden and the padding is not.", {"found": "nowhere"}),
-        Mistake("strict", "Your queries do not see themselves: the diagonal is "
-                "hidden.", {"future": "strict"}),
+        Mistake("no_padding", "The future is hidden and the padding is not. A key must be neither.",
+                {"found": "nowhere"}),
+        Mistake("strict", "Your queries do not see themselves: the diagonal is hidden. A real token sees "
+                "itself.", {"future": "strict"}),
         Mistake("one_ahead", "Each of your queries also sees the next token, which it is to predict.",
                 {"future": "ahead"}),
         Mistake("transposed", "Your queries see themselves and what comes after: the triangle lies on the "
@@ -747,6 +888,13 @@ combined_mask = FunctionExercise(
         Mistake("all_hidden", _ALL_HIDDEN, {"found": "everywhere"}),
         Mistake("three_axes", "Your mask has shape (B, L, L). Without the axis for heads, B would lie where "
                 "the heads are.", {"shape": "three"}),
+        Mistake("squeezed", "You drop the axes of length 1: the one for heads, and that of a batch of one "
+                "sentence. Both stay.", {"shape": "squeezed"}, rare=True),
+        Mistake("sizes_swapped", "You read the ids as (L, B). Their shape is (B, L): a row for each "
+                "sentence.", {"shape": "batch second"}, rare=True),
+        Mistake("sizes_swapped", "Your triangle has the size of the batch. It has a row and a column for "
+                "each token of a sentence: the second number in the shape of the ids.",
+                {"future": "of the batch"}, rare=True),
         Mistake("one_mask_for_all", "Your mask has shape (L, L), with the padding of the first sentence "
                 "alone. Each sentence needs its own.", {"shape": "two"}),
         Mistake("one_mask_for_all", "Your mask has the padding of the first sentence alone. Each sentence "
@@ -763,6 +911,8 @@ combined_mask = FunctionExercise(
     "either sign. A key is seen when it is real and not in the future. On the left, padding leaves the first "
     "rows empty: attention must be ready for them.",
     (_different_entry,),
+    axes="B and L are the numbers in the shape of the ids, in this order. The axis of length 1 is for the "
+    "heads; NumPy spreads the mask over them by itself.",
 )
 
 _CAUSAL_SOLUTION = """

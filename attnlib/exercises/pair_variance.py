@@ -143,7 +143,8 @@ def _variance_cases():
     return [
         Case("7 pairs of width 3", plain),
         Case("7 other pairs of width 3", pair(7, 3, mean=-0.6),
-             hint="Only the numbers are new here. Does something remain from an earlier call?"),
+             hint="Only the numbers are new here. Does something remain from an earlier call? Or was the "
+             "first result right by chance?"),
         Case("5 pairs of width 16, more numbers than pairs", pair(5, 16)),
         Case("6 pairs of whole numbers", tuple(whole)),
         Case("keys that resemble their queries", (q, q + 0.3 * noise),
@@ -183,6 +184,8 @@ def _no_variance(case, value, expected):
 def _nearly_right(case, value, expected):
     got = _two(value)
     if got is not None and np.allclose(got, expected, rtol=0.005, atol=0):
+        if np.array_equal(got, got.astype(np.float16)) and (got % 1).any():
+            return "Your numbers are those of half precision, right to about three digits."
         return "Right to a few digits only: something is rounded, or in half precision."
     return None
 

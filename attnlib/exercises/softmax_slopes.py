@@ -17,7 +17,8 @@ _TWO_AXES = f"One axis before the last is right, and two are not. {_BATCH}"
 _THREE_AXES = f"Two axes before the last are right, and three are not. {_BATCH}"
 _ONE_OF_ONE = "A batch may hold a single row; its axis, of length 1, stays in the result."
 _IN_MEMORY = "The rows lie apart in memory here. A result must not depend on that."
-_AGAIN = "Only the numbers are new here. Does something remain from an earlier call?"
+_AGAIN = ("Only the numbers are new here. Does something remain from an earlier call? Or was the "
+          "first result right by chance?")
 _FEW_DIGITS = ("Your numbers keep about three digits, as half precision does. Compute in 32 or 64 bits, and "
                "round nothing.")
 _SUBTRACT = "Subtract each row's largest score before the exponential; it cancels in the quotient."
@@ -101,6 +102,7 @@ def _jacobian(z, *, form="right", batch="rows", uses="p", integer=False, step=0.
     outer = p[..., :, None] * p[..., None, :]
     table = {
         "right": lambda: diag - outer,
+        "in one product": lambda: p[..., :, None] * (eye - p[..., None, :]),
         "diagonal_only": lambda: diag - outer * eye,
         "vector": lambda: p * (1 - p),
         "no_outer": lambda: diag,
@@ -180,9 +182,11 @@ def _not_a_number(case, value, expected):
 @np.errstate(all="ignore")
 def _nearly_right(case, value, expected):
     value, largest = _numbers(value), np.abs(expected).max()
-    if value is not None and (np.abs(value - expected) < 0.05 * largest).all():
-        return ("The result is right to a few digits only. Something is rounded, in half precision, has a "
-                "small number added, or is a difference with too coarse a step:")
+    if value is not None and (np.abs(value - expected) < 0.1 * largest).all():
+        if np.array_equal(value, value.astype(np.float16)) and (value % 1).any():
+            return "The numbers are those of half precision, right to about three digits:"
+        return ("The result is near the right one only. Something is rounded, in half precision, has a "
+                "small number added, or is a difference with too coarse or too fine a step:")
     return None
 
 
@@ -371,8 +375,8 @@ softmax_jacobian = FunctionExercise(
         Mistake("log_softmax",
                 "That is the table of the *logarithms* of the weights. Multiply each row by its "
                 "weight.", {"form": "log_softmax"}),
-        Mistake("log_softmax_turned", "That is the table of the logarithms of the weights, transposed.",
-                {"form": "log_softmax_turned"}),
+        Mistake("log_softmax_turned", "That is the table of the logarithms of the weights, "
+                "transposed. Asked for are the slopes of the weights.", {"form": "log_softmax_turned"}),
         Mistake("identity_for_diag", "You subtract the outer product from 1 on the diagonal. There should be "
                 "p_i.", {"form": "identity_minus"}),
         Mistake("cross_entropy_slope", "p - [i = j] is the slope of the cross-entropy. Here the weights "
@@ -397,12 +401,20 @@ softmax_jacobian = FunctionExercise(
                     "The formula needs no step.", {"step": step})
             for step in (1e-1, 1e-2, 1e-3, 1.0)
         ),
+        *(
+            Mistake("fine_step",
+                    "You push each score by a step so short that the weights hardly change: their "
+                    "difference is rounding, and the short step makes it large. The formula needs no step.",
+                    {"step": step}, rare=True)
+            for step in (1e-13, 1e-14, 1e-15, 1e-16)
+        ),
         Mistake("divided_by_n", "You divide by the number of keys. Nothing in the derivation is a mean over "
                 "them.", {"divided": True}),
         Mistake("integers",
                 "For whole numbers your result is whole too, and its fractions are cut off. Compute "
                 "in floating point.", {"integer": True}),
         *_SOFTMAX,
+        Mistake("few_digits", _FEW_DIGITS, {"of": "half precision", "form": "in one product"}, rare=True),
     ),  # fmt: skip
     properties=(_not_a_number, _nearly_right, _proportional, _first_row_only, _rows_sum_to_zero, _symmetric),
     praise="Checked on one row, on batches of one, two and three axes, on a square batch, on whole numbers, "

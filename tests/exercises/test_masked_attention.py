@@ -364,6 +364,72 @@ def padded_cached():
     return attention
 
 
+def cut_below(least):
+    """Small weights set to 0."""
+
+    def attention(q, k, v, mask=None):
+        weights = attention_plain(q, k, v, mask)[1]
+        weights = np.where(weights < least, 0, weights)
+        return weights @ v, weights
+
+    return attention
+
+
+def mask_of_two_more_axes(q, k, v, mask=None):
+    return attention_plain(q, k, v, mask if mask is None else mask[None, None])
+
+
+def uniform_where_hidden(q, k, v, mask=None):
+    weights = attention_plain(q, k, v, mask)[1]
+    weights = np.where(weights.any(-1, keepdims=True), weights, 1 / k.shape[-2])
+    return weights @ v, weights
+
+
+def summed_with(number):
+    """A number added to the sum of exponentials."""
+
+    def attention(q, k, v, mask=None):
+        scores = scores_of(q, k) if mask is None else np.where(mask, scores_of(q, k), -np.inf)
+        top = scores.max(-1, keepdims=True)
+        e = np.exp(scores - np.where(np.isinf(top), 0, top))
+        weights = e / (e.sum(-1, keepdims=True) + number)
+        return weights @ v, weights
+
+    return attention
+
+
+def scores_by_their_sum(q, k, v, mask=None):
+    scores = scores_of(q, k) if mask is None else scores_of(q, k) * mask
+    weights = scores / scores.sum(-1, keepdims=True)
+    return weights @ v, weights
+
+
+def letters(score, average):
+    """Attention by einsums with a fixed number of axes."""
+
+    def attention(q, k, v, mask=None):
+        scores = np.einsum(score, q.astype(float), k) / q.shape[-1] ** 0.5
+        weights = attention_plain(scores * scores.shape[-1] ** 0.5, np.eye(scores.shape[-1]), v, mask)[1]
+        return np.einsum(average, weights, v), weights
+
+    return attention
+
+
+def names_for_four_axes(q, k, v, mask=None):
+    b, h, n, d = q.shape
+    return attention_plain(q.reshape(b, h, n, d), k, v, mask)
+
+
+def padded_summed_with(number):
+    def attention(q, k, v, m):
+        scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(m[:, None, None], float("-inf"))
+        top = scores.amax(-1, keepdim=True)
+        e = (scores - top.masked_fill(top.isinf(), 0)).exp()
+        return e / (e.sum(-1, keepdim=True) + number) @ v
+
+    return attention
+
+
 LATER = [
     ("attention", fills(-1e9), "fill_1e9", "number such as -1e9"),
     ("attention", fills(-1e4), "fill_1e9", "number such as"),
@@ -408,6 +474,23 @@ LATER = [
      lambda q, k, v, mask: attention_plain(q, k, v)), "all_hidden_skipped", "leave it out"),
     ("attention", spread_a_little, None, "e-13, and the mask hides it"),
     ("attention", with_epsilon, None, "sum to 0.999 over the keys, and should sum to 1"),
+    ("attention", cut_below(0.01), None, "is 0, and its key is visible: it should be 0.00"),
+    ("attention", lambda *a: [x.round(2) for x in attention_plain(*a)], None, "should sum to 1"),
+    ("attention", lambda *a: (attention_plain(*a)[0] * 1.002, attention_plain(*a)[1]), None,
+     "two or three digits only"),
+    ("attention", uniform_where_hidden, "uniform_rows", "must not see"),
+    ("attention", summed_with(1e-3), "epsilon", "sum to less than 1"),
+    ("attention", lambda *a: attention_plain(*a)[1:] * 2, "weights_twice", "weights times the values"),
+    ("attention", mask_of_two_more_axes, "axis_added_to_mask", "It broadcasts"),
+    ("attention", letters("qd,kd->qk", "qk,kd->qd"), "two_axes_only", "count from the end"),
+    ("attention", letters("bqd,bkd->bqk", "bqk,bkd->bqd"), "one_batch_axis", "count from the end"),
+    ("attention", letters("bhqd,bhkd->bhqk", "bhqk,bhkd->bhqd"), "batch_and_heads_only", "as if there were"),
+    ("attention", names_for_four_axes, "batch_and_heads_only", "not enough values to unpack"),
+    ("attention", scores_by_their_sum, "no_exponential", "exponentials first"),
+    ("padded_attention", padded_summed_with(1e-2), "epsilon", "sum to less than 1"),
+    ("padded_attention", lambda *a: padded_plain(*a) * 1.004, None, "two or three digits only"),
+    ("padded_attention", lambda q, k, v, m: padded_plain(q, k, v, m & (torch.arange(m.shape[1]) > 0)),
+     "first_key_shown", "on the left"),
     ("attention", lambda *a: [np.squeeze(x) for x in attention_plain(*a)], "squeezed", "keeps its axis"),
     ("attention", lambda *a: [x.astype(a[0].dtype) for x in attention_plain(*a)], "whole_results", "cut off"),
     ("attention", lambda *a: (attention_plain(*a)[1] @ (2 * a[2]), attention_plain(*a)[1]), None,

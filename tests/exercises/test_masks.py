@@ -124,6 +124,30 @@ def sliced_window(n, window):
     return mask
 
 
+def filled_rows(rows, n_query, n_key):
+    mask = np.zeros((n_query, n_key), bool)
+    for i in rows:
+        mask[i] = np.arange(n_key) <= i + n_key - n_query
+    return mask
+
+
+def window_from_whole_ones(n, window):
+    mask = np.zeros((n, n), bool)
+    for i in range(window - 1, n):
+        mask[i, i - window + 1 : i + 1] = True
+    return mask
+
+
+def kept_pad_id():
+    kept = [0]
+
+    def mask(tokens, pad_id=0):
+        kept[0] = pad_id or kept[0]
+        return (tokens != kept[0])[:, None, None]
+
+    return mask
+
+
 def kept_masks(function):
     """The function, which keeps the first mask of every shape."""
     kept = {}
@@ -160,6 +184,19 @@ LATER = [
     ("causal_mask", lambda a, b: np.arange(b, dtype=float).astype(np.int8)
      <= (np.arange(a) + b - a).astype(np.int8)[:, None], "small_positions", "a byte"),
     ("causal_mask", lambda a, b: causal_by_loops(16, 16)[16 - a :, 16 - b :], None, "written into the code"),
+    ("causal_mask", lambda a, b: filled_rows(range(a - 1), a, b), "row_left_out", "your last query"),
+    ("causal_mask", lambda a, b: filled_rows(range(1, a), a, b), "row_left_out", "your first query"),
+    ("causal_mask", lambda a, b: np.array(causal_by_loops(a, b)[:, :1]), None, "columns are the keys"),
+    ("window_mask", window_from_whole_ones, "early_rows_left_out", "not empty"),
+    ("window_mask", lambda n, w: np.eye(n, dtype=bool) | window_by_loops(n, w - 1), "one_too_few",
+     "one key too few"),
+    ("window_mask", lambda n, w: window_by_loops(n, min(w, max(n - 1, 1))), "shorter_than_the_text", "wide"),
+    ("window_mask", lambda n, w: causal_by_loops(n, n) & np.triu(np.ones((n, n), bool), w - 1),
+     "older_edge_ahead", "sign"),
+    ("window_mask", lambda n, w: causal_by_loops(n, n) | np.triu(np.ones((n, n), bool), 1 - w), "all_shown",
+     "both be true"),
+    ("window_mask", lambda n, w: 0 <= np.subtract.outer(np.arange(n), np.arange(n)) < w, "one_truth_value",
+     "a chain"),
     ("window_mask", lambda n, w: sliced_window(n, w), "negative_start", "Start at 0"),
     ("window_mask", lambda n, w: sum(np.roll(np.eye(n, dtype=bool), -d, 1) for d in range(w)) > 0,
      "wraps_round", "np.roll"),
@@ -167,7 +204,7 @@ LATER = [
     ("window_mask", lambda n, w: window_by_loops(n, 2 * w - 1), "reach_of_two_layers", "two layers"),
     ("window_mask", lambda n, w: np.subtract.outer(np.arange(n, dtype=np.uint8),
      np.arange(n, dtype=np.uint8)) < w, "small_positions", "a byte"),
-    ("window_mask", kept_masks(window_by_loops), None, "should be"),
+    ("window_mask", kept_masks(window_by_loops), "state", "is left for the next"),
     ("padding_mask", lambda t, pad_id=1: (t != pad_id)[:, None, None], "default", "default is 0"),
     ("padding_mask", lambda t, pad_id=0: (t != (pad_id or -1))[:, None, None], "zero_is_falsy", "False"),
     ("padding_mask", lambda t, pad_id=0: (t.astype(np.uint8) != pad_id)[:, None, None], "narrow_ids", "byte"),
@@ -175,13 +212,33 @@ LATER = [
      "narrow_ids", "float32"),
     ("padding_mask", lambda t, pad_id=0: (t.astype(float) != pad_id)[:, None, None], "narrow_ids", "2**53"),
     ("padding_mask", lambda t, pad_id=0: ~np.isclose(t, pad_id)[:, None, None], "ids_close", "isclose"),
-    ("padding_mask", kept_masks(padding_by_loops), None, "an earlier call kept"),
+    ("padding_mask", kept_masks(padding_by_loops), "state", "is left for the next"),
+    ("padding_mask", kept_pad_id(), "state", "With the same input again"),
+    ("padding_mask", lambda t, pad_id=0: (np.abs(t) != pad_id)[:, None, None], "sign_dropped", "negative"),
+    ("padding_mask", lambda t, pad_id=0: (np.abs(t) != abs(pad_id))[:, None, None], "sign_dropped",
+     "either sign"),
+    ("padding_mask", lambda t, pad_id=0: ((t != pad_id) & (t != 0))[:, None, None], "zero_hidden_too",
+     "the id 0"),
+    ("padding_mask", lambda t, pad_id=0: ((t != pad_id) & (t > 0) & (t < 1000))[:, None, None], None,
+     "has the id 0, and pad_id is 4: it is real"),
+    ("padding_mask", lambda t, pad_id=0: (t != pad_id).reshape(-1, 1, 1, 6), "fixed_length", "written into"),
+    ("padding_mask", lambda t, pad_id=0: (t != pad_id).reshape(1, 1, 1, -1), None, "one entry for each id"),
+    ("padding_mask", lambda t, pad_id=0: (np.squeeze(t) != pad_id)[:, None, None], None, "sentence of one"),
+    ("padding_mask", lambda t, pad_id=0: (not (t == pad_id))[:, None, None], "one_truth_value", "`not`"),
     ("padding_mask", lambda t, pad_id=0: np.array([[x is not pad_id for x in row] for row in t.tolist()])
      [:, None, None], "same_object", "up to 256"),
     ("combined_mask", lambda t, pad_id=0: (t != pad_id) & causal_by_loops(*2 * t.shape[1:]),
      "axes_missing", "raised"),
     ("combined_mask", lambda t, pad_id=0: np.maximum.accumulate(combined_by_loops(t, pad_id)[::-1])[::-1],
      None, "of sentence"),
+    ("combined_mask", lambda t, pad_id=0: (t != pad_id)[:, None, None] & causal_by_loops(len(t), len(t)),
+     "sizes_swapped", "size of the batch"),
+    ("combined_mask", lambda t, pad_id=0: combined_by_loops(t.T, pad_id), "sizes_swapped", "(L, B)"),
+    ("combined_mask", lambda t, pad_id=0: combined_by_loops(t, pad_id).squeeze(), "squeezed", "Both stay"),
+    ("combined_mask", lambda t, pad_id=0: combined_by_loops(t, pad_id) & (np.arange(t.shape[1]) < 4)[:, None],
+     None, "sees no key at all"),
+    ("combined_mask", lambda t, pad_id=0: (t != pad_id)[:, None, None] and causal_by_loops(*2 * t.shape[1:]),
+     "one_truth_value", "`and`"),
 ]
 
 PAIRS = [
@@ -338,4 +395,5 @@ def test_entries_are_told_by_sentence_and_token():
         return mask
 
     message = check("padding_mask", first_hidden, show=False).message
-    assert "Token 0 of sentence 2 is real, and your mask hides it. In all, 1 of 15 entries differ" in message
+    assert "Token 0 of sentence 2 has the id 6, and pad_id is 0: it is real, and you hide it." in message
+    assert "In all, 1 of 15 entries differ" in message

@@ -163,6 +163,7 @@ WRITTEN = [
                                        ((sample(q, k) - np.median(sample(q, k))) ** 2).mean() / q.shape[1])),
     ("whole_root", lambda q, k: (population(q, k)[0], population(q, k)[0] / int(q.shape[1] ** 0.5) ** 2)),
     ("fixed_width", lambda q, k: (population(q, k)[0], population(q, k)[0] / 64)),
+    ("fixed_width", lambda q, k: (population(q, k)[0], population(q, k)[0] / 3)),
     ("scaled_twice_told", lambda q, k: (population(q, k)[1],) * 2),
     ("one_number", lambda q, k: population(q, k)[0]),
     ("scores_returned", lambda q, k: (sample(q, k), sample(q, k) / q.shape[1] ** 0.5)),
@@ -195,6 +196,8 @@ def test_what_follows_is_told_apart_from_what_does_not():
     assert "is 7 times your second" in told and "here of 3" in told
     told = check("dot_product_variance", lambda q, k: (0.7 * q.shape[1], 0.7)).message
     assert "follows from your first" in told
+    told = check("dot_product_variance", lambda q, k: tuple(map(np.float16, population(q, k)))).message
+    assert "those of half precision" in told
     told = check("dot_product_variance", lambda q, k: (-1.0, -1.0)).message
     assert "not negative" in told
 

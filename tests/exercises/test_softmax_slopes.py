@@ -236,6 +236,15 @@ def pushed_far(z):
     return np.stack([(weights(z + push) - weights(z)) / 0.01 for push in pushes], -1)
 
 
+def pushed_by(step):
+    def jacobian(z):
+        z = z.astype(float)
+        pushes = np.eye(z.shape[-1]) * step
+        return np.stack([(weights(z + push) - weights(z)) / step for push in pushes], -1)
+
+    return jacobian
+
+
 def in_half(z):
     z = z.astype(np.float16)
     e = np.exp(z - z.max(-1, keepdims=True))
@@ -279,6 +288,8 @@ LEARNERS = [
     ("softmax_jacobian", diagonal_set_to_p, "diagonal_p"),
     ("softmax_jacobian", lower_loop, "half_a_table"),
     ("softmax_jacobian", pushed_far, "coarse_step"),
+    ("softmax_jacobian", pushed_by(1e-14), "fine_step"),
+    ("softmax_jacobian", pushed_by(1e-15), "fine_step"),
     ("softmax_jacobian", in_half, "few_digits"),
     ("softmax_jacobian", lambda z: in_half(z).astype(float), "few_digits"),
     ("softmax_jacobian", every_row_with_every_row, "all_with_all"),
@@ -362,6 +373,11 @@ def test_unknown_mistakes_are_told_by_a_property():
     turned = check("softmax_jacobian", lambda z: by_broadcasting(z) + np.triu(np.ones(z.shape[-1]), 1)
                    - np.triu(np.ones(z.shape[-1]), 1).sum(-1, keepdims=True) * np.eye(z.shape[-1]))
     assert "not symmetric" in turned.message
+    noisy = check("softmax_jacobian",
+                  lambda z: by_broadcasting(z) * (1 + 0.08 * np.cos(np.arange(z.shape[-1]))))
+    assert "near the right one only" in noisy.message and "too fine a step" in noisy.message
+    halves = check("softmax_backward", lambda p, g: short_form(p, g).astype(np.float16).astype(float))
+    assert "those of half precision" in halves.message
     shifted = check("softmax_backward", lambda p, g: short_form(p, g) + 0.25)
     assert "changes nothing" in shifted.message
 
