@@ -223,7 +223,7 @@ class FunctionExercise:
             elif found[0].convention:
                 hints = f"Right under another convention. {hints}"
             if not everywhere:
-                hints += " (On other inputs yours differs from this mistake too: there may be a second one.)"
+                hints += " (Mend this first; it may not be all.)"
             return wrong(f"{told} {hints}", " and ".join(m.name for m in found), case.args)
         if self._wavers(function, cases, outcomes, first):
             return wrong(f"{told} With the same input again it gave something else. {STATE}", "state",
@@ -238,7 +238,8 @@ class FunctionExercise:
         if not outcome.error and shapes(outcome.value) == shapes(ours):
             lacking = self._lacking(case, outcome.value, ours)
             if lacking:
-                told = f"On {case.name}: {lacking} {_capital(problem)}"
+                problem = problem if lacking.endswith(":") else _capital(problem)
+                told = f"On {case.name}: {lacking} {problem}"
         # What a case asks to look at is of no use where something else than a result came back.
         a_result = outcome.raised or isinstance(outcome.value, type(ours))
         return wrong(f"{told} {case.hint if a_result else ''}".rstrip(), None, case.args)
