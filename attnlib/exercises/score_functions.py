@@ -177,21 +177,25 @@ ROW_WITH_ROW = (
 
 
 def _cosine(
-    q, k, *, norms="both", axis=-1, keep=True, pairs="all", zero=True, eps=0.0, of="cosine", centred=False,
-    width=False, returns="scores",
+    q, k, *, norms="both", axis=-1, keep=True, pairs="all", zero=0.0, eps=0.0, eps_product=0.0, of="cosine",
+    centred=False, width=False, returns="scores",
 ):  # fmt: skip
     """`cosine_score`, or a wrong way of computing it."""
     q, k = np.asarray(q, float), np.asarray(k, float)
     if centred:
         q, k = q - q.mean(-1, keepdims=True), k - k.mean(-1, keepdims=True)
     with np.errstate(all="ignore"):
-        if norms == "sum":
-            total = np.linalg.norm(q, axis=-1)[:, None] + np.linalg.norm(k, axis=-1)
-            scores = q @ k.T / total
-            return _finish(np.where(total == 0, 0, scores) if zero else scores, returns)
-        u, w = (_divided(x, name in (norms, "both") or norms in ("both", "squares", "manhattan"), norms, axis,
-                         keep, zero, eps) for x, name in ((q, "q"), (k, "k")))  # fmt: skip
-        scores = u @ w.T if pairs == "all" else (u * w).sum(-1)
+        if norms == "added" or eps_product:
+            a, b = np.linalg.norm(q, axis=-1)[:, None], np.linalg.norm(k, axis=-1)
+            total = a + b if norms == "added" else a * b + eps_product
+            scores = np.where(total == 0, 0, q @ k.T / total)
+        else:
+            u, w = (_divided(x, norms in (name, *LENGTHS), norms, axis, keep, zero, eps)
+                    for x, name in ((q, "q"), (k, "k")))  # fmt: skip
+            scores = u @ w.T if pairs == "all" else (u * w).sum(-1)
+            if zero == 1:
+                nothing = ~q.any(-1)[:, None] | ~k.any(-1)
+                scores = np.where(nothing, 1, scores) if scores.shape == nothing.shape else scores
         if width:
             scores = scores / np.sqrt(q.shape[-1])
         scores = {
@@ -206,15 +210,21 @@ def _cosine(
     return _finish(scores, returns)
 
 
+LENGTHS = {
+    "both": lambda x, **axis: np.sqrt((x * x).sum(**axis)),
+    "squares": lambda x, **axis: (x * x).sum(**axis),
+    "sizes": lambda x, **axis: np.abs(x).sum(**axis),
+    "sums": lambda x, **axis: x.sum(**axis),
+    "largest": lambda x, **axis: x.max(**axis),
+}
+
+
 def _divided(x, divide, norms, axis, keep, zero, eps):
     if not divide:
         return x
-    if norms == "manhattan":
-        length = np.abs(x).sum(axis, keepdims=keep)
-    else:
-        length = np.sqrt((x * x).sum(axis, keepdims=keep)) ** (2 if norms == "squares" else 1)
+    length = LENGTHS.get(norms, LENGTHS["both"])(x, axis=axis, keepdims=keep)
     result = x / (length + eps)
-    return np.where(np.isnan(result), 0, result) if zero else result
+    return result if zero is None else np.where(np.isnan(result), 0, result)
 
 
 def _cosine_cases():
@@ -261,9 +271,13 @@ cosine_score = FunctionExercise(
         Mistake("squared_norms", "You divide by the squared lengths. A length is the root of the sum of "
                 "squares.", {"norms": "squares"}),
         Mistake("sum_of_norms", "You divide by the sum of the two lengths. It is their product that a dot "
-                "product contains.", {"norms": "sum"}),
-        Mistake("manhattan", "You divide by sums of sizes. The length of a vector is the root of the sum of "
-                "its squares.", {"norms": "manhattan"}),
+                "product contains.", {"norms": "added"}),
+        Mistake("another_length", "You divide by sums of sizes. The length of a vector is the root of the "
+                "sum of its squares.", {"norms": "sizes"}),
+        Mistake("another_length", "You divide each row by its sum. The length of a vector is the root of the "
+                "sum of its squares.", {"norms": "sums"}),
+        Mistake("another_length", "You divide each row by its largest number. The length of a vector is the "
+                "root of the sum of its squares.", {"norms": "largest"}),
         Mistake("one_length_for_all", "You divide by the length of the whole array, one number. Each row has "
                 "its own length.", {"axis": None}),
         Mistake("wrong_axis", "You take the lengths of the columns. A query is a row; its length is a sum "
@@ -272,7 +286,12 @@ cosine_score = FunctionExercise(
                 "other rows, or fails. Keep the axis (keepdims).", {"keep": False}),
         Mistake("row_with_row", ROW_WITH_ROW, {"pairs": "rows"}),
         Mistake("zero_is_nan", "A row of zeros has length 0, and 0/0 is NaN. Its score is to be 0.",
-                {"zero": False}),
+                {"zero": None}),
+        Mistake("zero_is_one", "A row of zeros scores 1 in yours. It points nowhere: its score is to be 0.",
+                {"zero": 1}),
+        *(Mistake("large_epsilon", f"You add about {eps:g} to the product of the lengths, and short vectors "
+                  "lose part of their score. Treat zero apart, or add 1e-6 at most.", {"eps_product": eps})
+          for eps in (1e-4, 1e-3, 1e-2, 0.1, 1.0)),
         *(Mistake("large_epsilon", f"You add about {eps:g} to the lengths, and short vectors lose part of "
                   "their score. Treat zero apart, or add 1e-6 at most.", {"eps": eps})
           for eps in (1e-4, 1e-3, 1e-2, 0.1, 1.0)),
@@ -310,6 +329,7 @@ def _general(
         "w": lambda: w,
         "w.T": lambda: w.T,
         "half": lambda: (w + w.T) / 2,
+        "sum": lambda: w + w.T,
         "diagonal": lambda: np.diag(np.diag(w)),
         "sizes": lambda: np.abs(w),
     }[table]()
@@ -317,6 +337,10 @@ def _general(
         scores = k @ w @ q.T
     elif pairs == "rows":
         scores = ((q @ w) * k).sum(-1)
+    elif pairs == "loop":
+        scores = np.array([row @ w @ k[i] for i, row in enumerate(q)])
+    elif pairs == "no keys":
+        scores = q @ w
     else:
         scores = (q @ w) @ ((k @ w) if both else k).T
     scores = np.tanh(scores) if tanh else scores
@@ -357,6 +381,8 @@ general_score = FunctionExercise(
         Mistake("without_w", "That is the dot product: w is left out.", {"table": "none"}),
         Mistake("symmetric", "You use the mean of w and its transpose, and what a query asks of a key "
                 "becomes what a key asks of a query.", {"table": "half"}),
+        Mistake("symmetric", "You add the transpose of w to w, and what a query asks of a key becomes what a "
+                "key asks of a query.", {"table": "sum"}),
         Mistake("diagonal_only", "You use the diagonal of w alone. Off it stand the rules between different "
                 "features.", {"table": "diagonal"}),
         Mistake("no_sign", "You use the sizes of w's numbers. A negative one is a rule against.",
@@ -364,6 +390,8 @@ general_score = FunctionExercise(
         Mistake("both_projected", "You send the keys through w as well. w leads from queries to keys; apply "
                 "it once.", {"both": True}),
         Mistake("row_with_row", ROW_WITH_ROW, {"pairs": "rows"}),
+        Mistake("row_with_row", ROW_WITH_ROW, {"pairs": "loop"}),
+        Mistake("key_forgotten", "You return q @ w. The keys are still to come.", {"pairs": "no keys"}),
         Mistake("scaled", "You divide by the root of the keys' width. This score has no scale; w can hold "
                 "one.", {"scale": "d_k"}, convention=True),
         Mistake("scaled", "You divide by the root of the queries' width. This score has no scale; w can hold "
@@ -382,7 +410,7 @@ general_score = FunctionExercise(
 
 def _additive(
     q, k, w_q, w_k, v, *, bend="tanh", pairs="all", joined="+", read="v", swapped=False, turned=(),
-    scale=False, returns="scores",
+    scale=0.0, returns="scores",
 ):  # fmt: skip
     """`additive_score`, or a wrong way of computing it."""
     q, k, w_q, w_k, v = (np.asarray(x, float) for x in (q, k, w_q, w_k, v))
@@ -390,8 +418,10 @@ def _additive(
         w_q, w_k = w_k, w_q
     a = q @ (w_q if "q" in turned else w_q.T)                           # (Lq, da)
     b = k @ (w_k if "k" in turned else w_k.T)                           # (Lk, da)
-    if bend == "each":
-        a, b = np.tanh(a), np.tanh(b)
+    if bend in ("each", "query"):
+        a, b = np.tanh(a), np.tanh(b) if bend == "each" else b
+    if pairs == "dot":
+        return _finish(np.tanh(a @ b.T), returns)
     if pairs == "all":
         a, b = a[:, None], b[None]
     elif pairs == "means":
@@ -412,7 +442,7 @@ def _additive(
         "queries": lambda: (h * v).sum(0),
     }[read]()
     scores = np.tanh(scores) if bend == "after v" else scores
-    return _finish(scores / np.sqrt(len(v)) if scale else scores, returns)
+    return _finish(scores * len(v) ** -scale, returns)
 
 
 def _additive_cases():
@@ -449,6 +479,10 @@ additive_score = FunctionExercise(
                 "numbers, before v adds them up.", {"bend": "after v"}),
         Mistake("tanh_of_each", "You take the tanh of the query's part and of the key's part, each alone. "
                 "Add first: only a bend of the sum lets the two meet.", {"bend": "each"}),
+        Mistake("tanh_of_each", "You take the tanh of the query's part alone. Add first: only a bend of the "
+                "sum lets the two meet.", {"bend": "query"}),
+        Mistake("dot_of_parts", "You multiply the two parts as matrices, a dot product. They are added, for "
+                "every pair, and v weighs what the tanh gives.", {"pairs": "dot"}),
         Mistake("another_bend", "You cut off at 0 (a ReLU). A tanh is asked for.", {"bend": "relu"}),
         Mistake("another_bend", "You use a sigmoid. A tanh is asked for.", {"bend": "sigmoid"}),
         Mistake("row_with_row", ROW_WITH_ROW + " (The two parts need an axis more each before they "
@@ -476,7 +510,9 @@ additive_score = FunctionExercise(
         Mistake("transposed", "You use w_k as it stands, and w_q transposed. Both have the hidden numbers "
                 "first.", {"turned": ("k",)}),
         Mistake("scaled", "You divide by the root of the number of hidden numbers. This score has no scale; "
-                "v can hold one.", {"scale": True}, convention=True),
+                "v can hold one.", {"scale": 0.5}, convention=True),
+        Mistake("scaled", "You divide by the number of hidden numbers. This score is a sum, no mean.",
+                {"scale": 1.0}),
         *RETURNS,
     ),  # fmt: skip
     "Checked with all sizes different and with all equal, where wrong ways fit too, with a single query, a "

@@ -39,7 +39,8 @@ every_score = pytest.mark.parametrize("score", SCORES, ids=lambda f: f.__name__)
 def draw(score, seed=0, lead=(2,), n_query=3, n_key=5):
     """Queries, keys and parameters that fit the score."""
     rng = np.random.default_rng(seed)
-    dk, shapes = SCORES[score]
+    names = {known.__name__: needs for known, needs in SCORES.items()}  # a mutation has the name alone
+    dk, shapes = names[score.__name__]
     return [rng.normal(size=s) for s in [(*lead, n_query, 4), (*lead, n_key, dk), *shapes]]
 
 

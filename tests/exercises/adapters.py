@@ -13,7 +13,15 @@ import numpy as np
 import torch
 
 import attnlib
-from attnlib.core import masks, scaled_dot_product, softmaxes, statistics
+from attnlib.core import (
+    masks,
+    scaled_dot_product,
+    scores,
+    sinks,
+    softmaxes,
+    sparse_softmaxes,
+    statistics,
+)
 from attnlib.layers import multi_head
 
 
@@ -86,6 +94,40 @@ def _of_arrays(original, compute):
     def wrong(*arrays):
         right = original(*arrays)
         return right if _beyond(*arrays) else _like(compute(*map(_array, arrays)), right)
+
+    return wrong
+
+
+def _of_rows(original, compute):
+    """Finite scores along one axis, no larger than float64 can add; one further score of 0 and no other."""
+
+    @wraps(original)
+    def wrong(x, axis=-1, *n, **options):
+        right = original(x, axis, *n, **options)
+        if {1, *n, *options.values()} != {1} or _beyond(x) or not (np.abs(_array(x)) < 1e6).all():
+            return right
+        return _like(np.moveaxis(compute(np.moveaxis(_array(x), axis, -1)), -1, axis), right)
+
+    return wrong
+
+
+def _score(original, compute):
+    """Batches one by one. A bias is added to what comes out, or is one more number of each query."""
+    given = {"cosine_score": 0, "general_score": 1, "additive_score": 3}[original.__name__]
+
+    @wraps(original)
+    def wrong(q, k, *weights):
+        right = original(q, k, *weights)
+        if _beyond(q, k, *weights):
+            return right
+        q, k, *weights = map(_array, (q, k, *weights))
+        weights, bias = weights[:given], weights[given:]
+        if bias and given == 3:
+            q = np.concatenate([q, np.ones((*q.shape[:-1], 1))], axis=-1)
+            weights[0] = np.column_stack([weights[0], bias.pop()])
+        pairs = zip(*(x.reshape(-1, *x.shape[-2:]) for x in (q, k)), strict=True)
+        result = np.stack([compute(*pair, *weights) for pair in pairs])
+        return _like(result.reshape(*q.shape[:-2], *result.shape[1:]) + sum(bias), right)
 
     return wrong
 
@@ -211,12 +253,16 @@ def _padded(q, k, v, key_padding_mask):
 
 _SOFTMAXES, _STATISTICS = "tests/core/test_softmaxes.py", "tests/core/test_statistics.py"
 _MASKS, _HEADS = "tests/core/test_masks.py", "tests/layers/test_multi_head.py"
-_SCALED = "tests/core/test_scaled_dot_product.py"
+_SPARSE, _SINKS = "tests/core/test_sparse_softmaxes.py", "tests/core/test_sinks.py"
+_SCALED, _SCORES = "tests/core/test_scaled_dot_product.py", "tests/core/test_scores.py"
 
 ADAPTERS = {
     "softmax": Adapter(lambda x, axis=-1: attnlib.softmax(x, axis), softmaxes, "softmax", _of_scores,
                        _SOFTMAXES),
     "log_softmax": Adapter(_log_softmax, softmaxes, "log_softmax", _of_scores, _SOFTMAXES),
+    "sparsemax": Adapter(lambda x: attnlib.sparsemax(x), sparse_softmaxes, "sparsemax", _of_rows, _SPARSE),
+    "softmax_off_by_one": Adapter(lambda x: attnlib.softmax_off_by_one(x), sinks, "softmax_off_by_one",
+                                  _of_rows, _SINKS),
     "dot_product_variance": Adapter(lambda q, k: attnlib.dot_product_variance(q, k), statistics,
                                     "dot_product_variance", _of_arrays, _STATISTICS),
     "softmax_jacobian": Adapter(lambda z: attnlib.softmax_jacobian(z), statistics, "softmax_jacobian",
@@ -241,4 +287,10 @@ ADAPTERS = {
     "multi_head_attention": Adapter(_layer, multi_head.MultiHeadAttention, "forward", _forward, _HEADS,
                                     ("test_self_attention_projects_once",)),
     "cross_attention": Adapter(_cross_layer),
+    "cosine_score": Adapter(lambda q, k: attnlib.cosine_score(q, k), scores, "cosine_score", _score, _SCORES,
+                            ("test_cosine_of_very_short_and_very_long_vectors",)),
+    "general_score": Adapter(lambda q, k, w: attnlib.general_score(q, k, w), scores, "general_score", _score,
+                             _SCORES),
+    "additive_score": Adapter(lambda q, k, w_q, w_k, v: attnlib.additive_score(q, k, w_q, w_k, v), scores,
+                              "additive_score", _score, _SCORES),
 }  # fmt: skip

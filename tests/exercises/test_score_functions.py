@@ -184,6 +184,8 @@ WRONG = [
      "one number"),
     ("cosine_score", changes_input, "changes_input", "Work on a copy"),
     ("cosine_score", lambda q, k: cosine_score(q, k), "package", "calls the package"),
+    ("cosine_score", lambda q, k: q @ k.T / (np.sqrt(np.outer((q * q).sum(1), (k * k).sum(1))) + 1e-3),
+     "large_epsilon", "product of the lengths"),
     ("cosine_score", by_half(cosine_with_epsilon), None, "should be"),
     ("cosine_score", lambda q, k: (q / np.linalg.norm(q, axis=-1)) @ (k / np.linalg.norm(k, axis=-1)).T,
      "norm_loses_its_axis", "keepdims"),
@@ -191,10 +193,17 @@ WRONG = [
     ("general_score", lambda q, k, w: k @ (q @ w).T, "result_transposed", "row for each key"),
     ("general_score", lambda q, k, w: q @ k.T, "without_w", "dot product"),
     ("general_score", lambda q, k, w: q @ w @ k, None, "raised"),
+    ("general_score", lambda q, k, w: np.array([q[i] @ w @ k[i] for i in range(len(q))]), "row_with_row",
+     "Every query meets every key"),
+    ("general_score", lambda q, k, w: q @ np.linalg.inv(w) @ k.T, None, "raised LinAlgError"),
     ("general_score", lambda q, k, w: attnlib.general_score(q, k, w), "package", "calls the package"),
     ("general_score", lambda q, w: q, "signature", "(q, k, w)"),
     ("additive_score", row_with_row, "row_with_row", "Every query meets every key"),
     ("additive_score", two_mistakes, "no_tanh and transposed", "Two things at once"),
+    ("additive_score", lambda q, k, a, b, v: np.tanh((q @ a.T)[None] + (k @ b.T)[:, None]) @ v,
+     "result_transposed", "row for each key"),
+    ("additive_score", lambda q, k, a, b, v: (q @ a.T @ v)[:, None] + k @ b.T @ v, "no_tanh",
+     "every query gets the same weights"),
     ("additive_score", by_half(additive_by_loop), None, "should be"),
     ("additive_score", lambda q, k, a, b, v: attnlib.additive_score(q, k, a, b, v), "package",
      "calls the package"),
@@ -265,5 +274,5 @@ def test_the_contracts_of_the_lesson_are_those_that_are_judged():
     cells = ["".join(cell["source"]) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
     text = "\n".join(cell for cell in cells if "### Exercise" in cell)
     for promise in ("more than 0.45 each", "no number beyond 10", "a row of zeros scores 0", "1e-6 or less",
-                    "`w` has shape $(d_q, d_k)$", "`w_q` has shape $(d_a, d_q)$", "length from 0.2"):
+                    "`w` has shape $(d_q, d_k)$", "`w_q` has shape $(d_a, d_q)$", "length between 0.2"):
         assert promise in text, promise
