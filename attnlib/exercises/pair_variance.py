@@ -183,6 +183,8 @@ def _no_variance(case, value, expected):
 @np.errstate(all="ignore")
 def _nearly_right(case, value, expected):
     got = _two(value)
+    if got is not None and np.allclose(got, expected, rtol=1e-5, atol=0):
+        return None                                        # of a wrong type, and no more
     if got is not None and np.allclose(got, expected, rtol=0.005, atol=0):
         if np.array_equal(got, got.astype(np.float16)) and (got % 1).any():
             return "Your numbers are those of half precision, right to about three digits."

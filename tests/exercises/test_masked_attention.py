@@ -465,7 +465,7 @@ LATER = [
     ("padded_attention", padded_values, "masked_after", "values to 0"),
     ("padded_attention", lambda q, k, v, m: padded_plain(q, k, v, ~m), "polarity", "nn.MultiheadAttention"),
     ("padded_attention", lambda q, k, v, m: padded_plain(q, k, v, m[:, None, None])[:, :, 0], None, ""),
-    ("padded_attention", padded_numpy, None, "must be a torch tensor"),
+    ("padded_attention", padded_numpy, None, "padded on the right, the result must be a torch tensor"),
     ("attention", attention_where(lambda q, k, mask: mask is None and q.shape[-2] == k.shape[-2], causal),
      "causal_too", "nothing is hidden"),
     ("attention", attention_where(lambda q, k, mask: mask is not None and k.shape[-2] == 1,
