@@ -109,7 +109,7 @@ def _in_both(vector):
 def _deaf(told, shares):
     return wrong(
         told + f"The others must have {COMPANY} or more in both; here one sentence gives them "
-        f"{min(shares):.2f}. So long a vector scores highest with itself and hears nobody.", "deaf")
+        f"{min(shares):.2f}. So long a vector scores highest with itself and hardly listens.", "deaf")
 
 
 def _zero(told):
@@ -155,7 +155,8 @@ def exchanged(answer):
                      "equal_words")
     return right(
         "The rows of the two places change hands, every word keeps its vector, and two equal words cannot be "
-        "told apart at all: neither by us nor by attention. That is what lesson 10 adds."
+        "told apart at all: neither by us nor by attention. The place, which tells them apart, comes in "
+        "lesson 10."
     )
 
 
@@ -173,11 +174,14 @@ def superposition_fails(answer):
             f"The two sides differ by {gap:.2f} at one place. The sum of two sentences has weights that "
             "neither had: its scores also hold X with Z."
         )
+    if pair[0].any() and np.abs(pair[0] + pair[1]).max() < 1e-9:
+        return wrong("X and Z cancel in every word, and so do their new vectors: both sides are 0. What if "
+                     "they cancel in one word only?", "cancels")
     if gap < 1e-9:
         return wrong("The two sides are equal here. When do the scores of X + Z differ from those of X by "
                      "more than a constant in each row?", "holds")
-    return wrong(f"The two sides differ by {gap:.2f} at most. Larger numbers make the weights of X + Z "
-                 "differ more from those of X and of Z.", "too_small")
+    return wrong(f"The two sides differ by {gap:.2f} at most. They part further where the numbers are "
+                 "larger, or where X and Z disagree about who is like whom.", "too_small")
 
 
 def superposition_holds(answer):
@@ -270,6 +274,10 @@ def layers_to_reach(answer):
         "posts."),
         (999, "one_word_a_layer", "That is one word a layer, as in a recurrent net. A kernel of four reaches "
          "three words back."),
+        (499.5, "kernel_of_three", "999/2 fits a kernel of three words, as in the lesson. This one holds "
+         "four."),
+        (500, "kernel_of_three", "999/2, rounded up, fits a kernel of three words, as in the lesson. This "
+         "one holds four."),
         (1, "attention", "One layer is what attention needs."),
     ):
         if plain == value:
@@ -305,24 +313,26 @@ def layers_to_reach(answer):
 
 def _rebuilt(
     x, *, scale="none", over="keys", weights="softmax", own="kept", loses="nothing",
-         top=True, averages="words",
-    returns="output", extra="nothing", angle=False,
+         top="row", averages="words",
+    returns="output", extra="nothing", angle=False, compares="words",
 ):  # fmt: skip
     """`rebuild`, or a wrong way of computing it."""
     x = np.asarray(x, float)
     lengths = np.linalg.norm(x, axis=-1, keepdims=True)
     ways = x / np.where(lengths == 0, 1, lengths) if angle else x
-    scores = ways @ ways.T
+    scores = ways.T @ ways if compares == "numbers" else ways @ ways.T
     scores = scores * {"none": 1.0, "root": x.shape[-1] ** -0.5, "width": x.shape[-1] ** -1.0}[scale]
+    if own == "zeroed":
+        scores = np.where(np.eye(len(x), dtype=bool), 0.0, scores)
     if own == "left_out":
         scores = np.where(np.eye(len(x), dtype=bool), -np.inf if len(x) > 1 else 0.0, scores)
     if own == "causal":
         scores = np.where(np.tri(len(x), dtype=bool), scores, -np.inf)
     axis = {"keys": -1, "queries": 0, "all": None}[over]
     if weights == "softmax":
-        largest = scores.max(axis, keepdims=loses != "the largest")
-        e = np.exp(scores - largest) if top else np.exp(scores)
-        w = e / e.sum(axis, keepdims=loses != "the sum")
+        largest = scores.max(axis, keepdims=loses not in ("the largest", "both"))
+        e = np.exp(scores - {"row": largest, "all": scores.max(), "nothing": 0.0}[top])
+        w = e / e.sum(axis, keepdims=loses not in ("the sum", "both"))
     elif weights == "exponentials":
         w = np.exp(scores)
     elif weights == "hard":
@@ -331,7 +341,9 @@ def _rebuilt(
         w = scores if weights == "scores" else scores / scores.sum(-1, keepdims=True)
     if own == "dropped":
         w = w * (1 - np.eye(len(x)))
-    out = {"words": lambda: w @ x, "mean": lambda: np.ones_like(w) / len(x) @ x}[averages]()
+    if averages == "mean":
+        w = np.ones_like(w) / len(x)
+    out = x @ w if compares == "numbers" else w @ x
     out = out + {"nothing": 0.0, "itself": x}[extra]
     return {"output": out, "weights": w, "scores": scores, "transposed": out.T}[returns]
 
@@ -360,8 +372,8 @@ rebuild = FunctionExercise(
     _rebuild_cases,
     (
         Mistake("wrong_way_round", "Your weights sum to 1 down the columns: the softmax ran over the wrong "
-                "axis, or the weights were transposed, which comes to the same here, since the scores are "
-                "the same from both sides. The weights that make one word's new vector stand in a row.",
+                "axis, its sum lost its axis (keepdims), or the weights were transposed. The scores are the "
+                "same from both sides, so all three come to the same.",
                      {"over": "queries"}),
         Mistake("wrong_axis", "Your softmax runs over all pairs at once. Every word has a sum of its own.",
                 {"over": "all"}),
@@ -369,6 +381,11 @@ rebuild = FunctionExercise(
                 "other rows. Keep the axis (keepdims).", {"loses": "the sum"}),
         Mistake("loses_its_axis", "The largest score of each row loses its axis, and you subtract those of "
                 "other rows. Keep the axis (keepdims).", {"loses": "the largest"}),
+        Mistake("loses_its_axis", "The largest score and the sum of each row lose their axis, and each row "
+                "works with those of other rows. Keep the axis (keepdims).", {"loses": "both"}),
+        Mistake("compares_numbers", "You compare the numbers of the vectors with each other, over all words, "
+                "and mix those. Compare words: a score for each pair of rows of x.",
+                {"compares": "numbers"}, rare=True),
         Mistake("scores_as_weights", "You use the scores as weights. Make them positive and let each row sum "
                 "to 1 first.", {"weights": "scores"}),
         Mistake("no_exponential", "You divide the scores by their sum. Scores may be negative or 0; take "
@@ -379,6 +396,8 @@ rebuild = FunctionExercise(
                 {"weights": "hard"}),
         Mistake("own_row_left_out", "You leave the word itself out. It is a key like the others and takes "
                 "part in its own mean.", {"own": "left_out"}),
+        Mistake("own_row_left_out", "You set each word's score with itself to 0. Leave it as it is: the word "
+                "is a key like the others and takes part in its own mean.", {"own": "zeroed"}),
         Mistake("own_row_left_out", "You drop the word's own weight after the softmax, so the rest no longer "
                 "sums to 1. The word itself takes part.", {"own": "dropped"}),
         Mistake("causal", "You hide the words that come after. All words of the sentence take part.",
@@ -399,8 +418,11 @@ rebuild = FunctionExercise(
                 {"returns": "scores"}),
         Mistake("transposed", "Your result is transposed. It has a row for each word, as x has.",
                 {"returns": "transposed"}),
+        Mistake("one_largest_for_all", "You subtract the largest of all scores. Where a row lies far below "
+                "it, all its exponentials are 0, and 0/0 is NaN. Subtract from each row its own largest.",
+                {"top": "all"}, rare=True),
         Mistake("overflow", "The exponential of a large score is infinite, and inf/inf is NaN. Subtract the "
-                "largest score of the row first: it cancels in the quotient.", {"top": False}),
+                "largest score of the row first: it cancels in the quotient.", {"top": "nothing"}),
     ),  # fmt: skip
     "Checked on the sentence of the lesson, on other shapes, on a single word, on a word of zeros, on whole "
     "numbers and on scores of several thousand. It is a whole attention; what it still lacks are the "

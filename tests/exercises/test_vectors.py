@@ -72,6 +72,17 @@ def shifts_by_the_largest_of_all(x):
     return e / e.sum(-1, keepdims=True) @ x
 
 
+def loses_both_axes(x):
+    scores = x @ x.T
+    e = np.exp(scores - scores.max(1))
+    return e / e.sum(1) @ x
+
+
+def loses_the_axis_of_a_bare_sum(x):
+    e = np.exp(x @ x.T)
+    return e / e.sum(1) @ x
+
+
 def changes_input(x):
     x += 0.0
     x -= x.mean()
@@ -88,7 +99,7 @@ COLUMN = [[1, 0], [2, 0], [-1, 0]]
 
 WRONG = [
     ("one_sense", [1, 1, 1, 0], "hears_learning", "In the second sentence learning"),
-    ("one_sense", [3, 0, 0, 0], "deaf", "hears nobody"),
+    ("one_sense", [3, 0, 0, 0], "deaf", "hardly listens"),
     ("one_sense", [0, 0, 0, 0], "zero", "weighs all alike"),
     ("one_sense", [0, 1.5, 0, 0], "other_sense", "the other sense"),
     ("one_sense", [0.3, 1.5, 0, 0], None, "in the first sentence"),
@@ -101,8 +112,8 @@ WRONG = [
     ("no_sense", [0, 0, 0, 0], "zero", "goes with its company"),
     ("no_sense", [1, 1, 1, 0], "follows_company", "0 is not low"),
     ("no_sense", [0, 0, 1, 0], "follows_company", "0 is not low"),
-    ("no_sense", [0, 0, 5, 0], "deaf", "hears nobody"),
-    ("no_sense", [-4, -4, 0, 0], "deaf", "hears nobody"),
+    ("no_sense", [0, 0, 5, 0], "deaf", "hardly listens"),
+    ("no_sense", [-4, -4, 0, 0], "deaf", "hardly listens"),
     ("no_sense", [1.5, 0, 0, 0], None, "One sense leads"),
     ("exchanged", (6, 6, 6), "everything_changes", "another order"),
     ("exchanged", (6, 0, 0), "everything_changes", "another order"),
@@ -116,6 +127,8 @@ WRONG = [
     ("exchanged", "two", None, "'two'"),
     ("superposition_fails", ([[1, 0]] * 3, [[0, 1], [0, 2], [0, -1]]), "holds", "equal here"),
     ("superposition_fails", ([[1, 0], [0, 1], [0, 0]], [[0, 1], [1, 0], [0, 0]]), "too_small", "at most"),
+    ("superposition_fails", (COLUMN, [[-1, 0], [-2, 0], [1, 0]]), "cancels", "both sides are 0"),
+    ("superposition_fails", ([[0, 0]] * 3, [[0, 0]] * 3), "holds", "equal here"),
     ("superposition_fails", ([[9, 0]] * 3, COLUMN), "too_large", "of X between"),
     ("superposition_fails", 3, None, "two arrays"),
     ("superposition_holds", ([[0, 0]] * 3, COLUMN), "zero", "X is zero"),
@@ -131,6 +144,7 @@ WRONG = [
     ("layers_to_reach", (250, 5), "kernel_counts_itself", "three words back"),
     ("layers_to_reach", (334, 5), "one_too_many", "gaps"),
     ("layers_to_reach", (999, 5), "one_word_a_layer", "recurrent"),
+    ("layers_to_reach", (500, 5), "kernel_of_three", "as in the lesson"),
     ("layers_to_reach", (1, 1), "attention", "attention"),
     ("layers_to_reach", (300, 5), None, "The first number"),
     ("layers_to_reach", (333, 4), "rounded_down", "256"),
@@ -141,7 +155,9 @@ WRONG = [
     ("layers_to_reach", (333, 4.98), "not_whole", "whole number"),
     ("layers_to_reach", (333, 80), None, "one, two, three"),
     ("layers_to_reach", [333], None, "shape (1,)"),
-    ("rebuild", shifts_by_the_largest_of_all, None, "scores of several thousand"),
+    ("rebuild", shifts_by_the_largest_of_all, "one_largest_for_all", "0/0"),
+    ("rebuild", loses_both_axes, "loses_its_axis", "lose their axis"),
+    ("rebuild", loses_the_axis_of_a_bare_sum, "wrong_way_round and overflow", "keepdims"),
     ("rebuild", changes_input, "changes_input", "Work on a copy"),
     ("rebuild", turned_and_scaled, "wrong_way_round and scaled", "Two things at once"),
     ("rebuild", lambda x: attention(x, x, x, scale=1), "package", "calls the package"),
