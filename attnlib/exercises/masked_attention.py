@@ -16,7 +16,7 @@ def _number(fill, lowest):
 def _attention(
     q, k, v, mask=None, *, scale="width", axis=-1, hides=False, rows="given", fill="-inf", clean=None,
     empty="zero", top="row", average="values", order="output first", whole="floats", turn="last two",
-    scored="queries, keys", share=True, causal=None, narrow=False, base="e", only=None,
+    scored="queries, keys", share=True, causal=None, narrow=False, own_type=False, base="e", only=None,
 ):  # fmt: skip
     square = q.shape[-2] == k.shape[-2]
     if (
@@ -50,7 +50,7 @@ def _attention(
         }.get(turn, lambda: np.swapaxes(other, -1, -2))()
     letters = {"2 letters": "", "3 letters": "b", "4 letters": "bh"}.get(turn)
     if letters is None:
-        scores = one @ other
+        scores = (one.astype(kind) @ other.astype(kind)).astype(float) if own_type else one @ other
     else:
         scores = np.einsum(f"{letters}qd,{letters}dk->{letters}qk", one, other)
     factor = {
@@ -190,6 +190,7 @@ def _attention_cases():
     q, k, v = qkv(2, 4, n_query=3, n_key=3, width=5)
     turned = tuple(np.swapaxes(np.ascontiguousarray(np.swapaxes(x, 1, 2)), 1, 2) for x in (q, k, v))
     half = tuple(x.astype(np.float16) for x in qkv(width=4))
+    far = tuple(np.array([[x] * 4 for x in rows], np.float16) for rows in ((200, 0.01), (200, 200, 199)))
     broadcasts = "The mask broadcasts to the scores as it is."
     batched = f"All axes but the last two are left alone. {broadcasts}"
     exact = "A masked weight is exactly 0, whatever the size of the scores."
@@ -236,8 +237,12 @@ def _attention_cases():
         Case("a masked key whose value is 1e15", (*huge_value, some[:1]), hint=exact),
         Case("heads that do not lie side by side in memory", (*turned, np.tril(np.ones((3, 3), bool)))),
         Case("whole numbers", (*whole_numbers(3), some), hint="Compute in a floating type."),
+        Case("whole numbers in one byte each", (*whole_numbers(100, np.int8), some),
+             hint="A product of bytes does not fit into a byte: convert before you multiply."),
         Case("single precision", (*(x.astype(np.float32) for x in qkv(width=5)), empty)),
         Case("half precision and a query that may attend to nothing", (*half, empty), hint=nothing),
+        Case("half precision and scores of 80000", (*far, half[2][:3]),
+             hint="float16 ends at 65504: convert before you multiply."),
         Case("one query and one key", qkv(n_query=1, n_key=1)),
     ]  # fmt: skip
 
@@ -584,6 +589,12 @@ attention = FunctionExercise(
                 "which go through a batch side by side.", {"average": "dot"}),
         *(Mistake("whole_results", _WHOLE, {"whole": part})
           for part in ("cut off", "output", "weights", "scores")),
+        *(
+            Mistake("own_type", "You multiply in the type of the input. A byte ends at 127 and begins again "
+                    "at -128, and float16 ends at 65504. Convert first.",
+                    {"own_type": True, "clean": clean})
+            for clean in (None, "nan")
+        ),
         *(
             Mistake("half_precision", "You compute in half precision, where numbers end at 65504. Larger "
                     "scores are infinite, and their row is lost. Convert first.",
