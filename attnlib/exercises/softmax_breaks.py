@@ -214,6 +214,11 @@ def other_temperature(answer):
         return wrong("The other way round. Dividing by 2 brings scores together, so "
                      "T = 2 is the flatter one.",
                      "turned_round")
+    if np.abs(given - [3, 81]).max() < 0.01 or np.abs(given - [3 / 4, 81]).max() < 0.01:
+        return wrong("Those are ratios, 3 to 1 and 81 to 1, and they are right. Which share of 1 has the "
+                     "first word, when the second has one part?", "ratio_given")
+    if np.abs(given - (1 - truth)).max() < 0.004:
+        return wrong("Those are the weights of the second word. The first is asked for.", "second_word")
     if (given > 2).any() and (np.abs(given) <= 100).all():
         return wrong("Give shares of 1, not per cent: a number between 0 "
                      "and 1 for each temperature.", "per_cent")

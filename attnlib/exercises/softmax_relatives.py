@@ -22,7 +22,7 @@ def _sparsemax(x, *, axis="last", order="down", size="right", tau="right", end="
     n = z.shape[-1]
     if form != "right":
         return _other_than_sparsemax(z, form)
-    best = {"down": -np.sort(-z, axis=-1), "up": np.sort(z, axis=-1), "as it is": z}[order]
+    best = {"down": -np.sort(-z, axis=-1), "rows": np.sort(z, axis=-1)[::-1], "as it is": z}[order]
     k = np.arange(1, n + 1)
     total = best.cumsum(-1)
     inside = {
@@ -34,6 +34,8 @@ def _sparsemax(x, *, axis="last", order="down", size="right", tau="right", end="
         count = np.minimum(count + 1, n)
     if size == "one_less":
         count = np.maximum(count - 1, 1)
+    if size == "one":
+        count = np.ones_like(count)
     if size == "all":
         count = np.full_like(count, n)
     top = np.take_along_axis(total, np.maximum(count, 1) - 1, -1)
@@ -43,10 +45,13 @@ def _sparsemax(x, *, axis="last", order="down", size="right", tau="right", end="
         "right": (top - 1) / count, "no_one": top / count, "by_n": (top - 1) / n, "plus": (top + 1) / count,
         "turned": (1 - top) / count, "by_next": (top - 1) / (count + 1), "not_divided": top - 1,
         "whole_sum": (z.sum(-1, keepdims=True) - 1) / count,
+        "lowered": (top - 1) / count - z.max(-1, keepdims=True),
     }[tau]
     p = (best if end == "sorted" else z) - threshold
     if end == "uncut":
         return p
+    if end == "kept":
+        return np.where(p > 0, z, 0)
     p = np.maximum(p, 0)
     return p / p.sum(-1, keepdims=True) if end == "normalised" else p
 
@@ -91,9 +96,13 @@ _HALF_SOFTMAX = (
 _SPARSEMAX = (
     Mistake("unsorted", "The running sums are taken in the order in which the scores stand. The k best ones "
             "are wanted, so the largest must come first.", {"order": "as it is"}),
+    Mistake("rows_turned", "The sorted scores are turned round along the first axis: with several rows, it "
+            "is the rows that change places, and each still rises. Turn each row.", {"order": "rows"}),
     Mistake("k_too_large", "One score too many is counted: your k is larger by one, and the threshold "
             "belongs to k + 1 scores.", {"size": "one_more"}),
     Mistake("k_too_small", "One score too few is counted: your k is smaller by one.", {"size": "one_less"}),
+    Mistake("k_is_one", "Your k is 1 whatever the scores, so whatever lies 1 below the best is cut off, and "
+            "nothing sooner. Of all k that pass the test, the largest is wanted.", {"size": "one"}),
     Mistake("all_counted", "The threshold is that of all scores together. (Sorted from the smallest up, "
             "every score passes the test for k.) Only the k best go into the sum: those cut off must not "
             "lower the others.", {"size": "all"}),
@@ -125,7 +134,11 @@ _SPARSEMAX = (
             {"tau": "not_divided"}),
     Mistake("tau_of_whole_sum", "The sum in your threshold runs over all scores. It runs over the k best.",
             {"tau": "whole_sum"}),
+    Mistake("tau_of_lowered_scores", "You find the threshold for scores less their maximum and hold it "
+            "against the scores as they were. Both must be lowered, or neither.", {"tau": "lowered"}),
     Mistake("uncut", "What lies below the threshold has become negative. It gets 0.", {"end": "uncut"}),
+    Mistake("not_lowered", "You set to 0 what lies below the threshold, and leave the others as they were. "
+            "They are lowered by it.", {"end": "kept"}),
     Mistake("left_sorted", "Your weights come in the order of the sorted scores. The threshold serves the "
             "scores where they stand.", {"end": "sorted"}),
     Mistake("sum_over_all", "All numbers of the array compete. Each row of the last axis has its own "
@@ -210,7 +223,7 @@ def sparse_scores(answer):
         return complaint
     if np.abs(x).max() > 1e9:
         return wrong("Stay below a thousand million, where differences of 0.1 can be told.")
-    wanted, p = np.array([0.6, 0.3, 0.1, 0, 0]), _sparsemax(x)
+    wanted, p = np.array([0.6, 0.3, 0.1, 0, 0]), _sparsemax(x).round(9)      # no rounding errors shown
     shown = ", ".join(f"{w:.3g}" for w in p)
     told = f"The sparsemax of your scores is {shown}. "
     hit = np.abs(p - wanted).max() < 1e-4
@@ -265,7 +278,8 @@ def _off_by_one(x, *, axis="last", shift="right", extra="right", top="right", en
         p = e / e.sum(-1, keepdims=True)
         return p[..., :-1] if form == "front" else p
     m = {"right": np.maximum(largest, 0), "none": 0 * largest, "largest": largest, "clip": 0 * largest,
-         "least": z.min(-1, keepdims=True), "whole": 0 * largest + max(z.max(), 0)}[shift]
+         "least": z.min(-1, keepdims=True), "size": np.abs(z).max(-1, keepdims=True),
+         "whole": 0 * largest + max(z.max(), 0)}[shift]
     e = np.exp(np.clip(z, -80, 80) if shift == "clip" else z - m)
     one = {
         "right": np.exp(-m), "unshifted": 1.0, "n": n * np.exp(-m), "n_unshifted": float(n),
@@ -307,6 +321,9 @@ _OFF_BY_ONE = (
             {"shift": "clip"}),
     Mistake("smallest_subtracted", "You subtract the smallest score, and the largest exponential may still "
             "be infinite.", {"shift": "least"}),
+    Mistake("largest_size_subtracted", "You subtract the largest size of a score, its sign left out. For a "
+            "row far below 0 that lowers the scores further, until nothing is left of them or of the 1.",
+            {"shift": "size"}),
     Mistake("largest_of_all_subtracted", "You subtract the largest number of the whole array. A row far "
             "below it loses its exponentials, and the 1 with them.", {"shift": "whole"}),
     Mistake("one_shifted_the_wrong_way", "The 1 is multiplied by the exponential of the largest score. It "

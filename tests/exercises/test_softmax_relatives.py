@@ -119,6 +119,31 @@ def no_k_at_all(x):
     return z / z.sum(-1, keepdims=True)
 
 
+def by_threshold(threshold):
+    return lambda x: np.maximum(x - threshold(x), 0)
+
+
+def rows_reversed(x):
+    best = np.sort(x, axis=-1)[::-1]
+    total = best.cumsum(-1)
+    k = (1 + np.arange(1, x.shape[-1] + 1) * best > total).sum(-1, keepdims=True)
+    return (np.take_along_axis(total, k - 1, -1) - 1) / k
+
+
+def first_that_passes(x):
+    best = -np.sort(-x, axis=-1)
+    total = best.cumsum(-1)
+    k = (1 + np.arange(1, x.shape[-1] + 1) * best > total).argmax(-1)[..., None] + 1
+    return (np.take_along_axis(total, k - 1, -1) - 1) / k
+
+
+def right_threshold(x):
+    best = -np.sort(-x, axis=-1)
+    total = best.cumsum(-1)
+    k = (1 + np.arange(1, x.shape[-1] + 1) * best > total).sum(-1, keepdims=True)
+    return (np.take_along_axis(total, k - 1, -1) - 1) / k
+
+
 def shifted_then_one(x):
     e = np.exp(x - np.max(x, axis=-1, keepdims=True))
     return e / (1 + np.sum(e, axis=-1, keepdims=True))
@@ -131,6 +156,11 @@ def written_as_printed(x):
 WRONG = [
     ("sparsemax", no_k_at_all, "cut_and_normalised"),
     ("sparsemax", lambda x: np.maximum(x - (x.sum(-1, keepdims=True) - 1) / x.shape[-1], 0), "all_counted"),
+    ("sparsemax", by_threshold(rows_reversed), "rows_turned"),
+    ("sparsemax", by_threshold(first_that_passes), "k_is_one"),
+    ("sparsemax", by_threshold(lambda x: right_threshold(x - x.max(-1, keepdims=True))),
+     "tau_of_lowered_scores"),
+    ("sparsemax", lambda x: np.where(x > right_threshold(x), x, 0), "not_lowered"),
     ("softmax_off_by_one", shifted_then_one, "one_not_shifted"),
     ("softmax_off_by_one", written_as_printed, "no_shift"),
 ]
@@ -203,6 +233,10 @@ ANSWERS = [
 def test_constructions(exercise, answer, passed, mistake):
     verdict = check(exercise, answer)
     assert (verdict.passed, verdict.misconception) == (passed, mistake), verdict.message
+
+
+def test_a_weight_of_zero_is_shown_as_zero():
+    assert "is 0.6, 0.3, 0.1, 0, 0." in check("sparse_scores", [5, 4.7, 4.5, 4.4, 4.4]).message
 
 
 @pytest.mark.parametrize("exercise", softmax_relatives.EXERCISES, ids=lambda e: e.id)
