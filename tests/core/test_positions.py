@@ -33,6 +33,13 @@ def test_sinusoids_by_their_definition(n_pos, d_model, base):
             assert got[p, column] == pytest.approx(wanted, abs=1e-14)
 
 
+def test_the_base_is_10000_when_left_out_and_places_have_no_end(lib):
+    table = lib.numpy(sinusoidal_positions(1001, 4, like=lib.array(np.zeros(1))))
+    for p in (0, 1, 255, 256, 300, 1000):
+        wanted = [math.sin(p), math.cos(p), math.sin(p / 100), math.cos(p / 100)]
+        np.testing.assert_allclose(table[p], wanted, atol=1e-12)
+
+
 def test_halves_are_the_same_columns_sines_first(lib):
     for d in (1, 2, 5, 8):
         like = lib.array(np.zeros(1))

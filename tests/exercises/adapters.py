@@ -15,6 +15,8 @@ import torch
 import attnlib
 from attnlib.core import (
     masks,
+    positions,
+    rotary,
     scaled_dot_product,
     scores,
     sinks,
@@ -218,6 +220,39 @@ def _forward(original, compute):
     return wrong
 
 
+def _sinusoidal(original, compute):
+    @wraps(original)
+    def wrong(n_pos, d_model, base=10000.0, *, layout="interleaved", like=None):
+        right = original(n_pos, d_model, base, layout=layout, like=like)
+        if _beyond(like):
+            return right
+        table = compute(n_pos, d_model, base)
+        if layout == "halves":
+            table = np.concatenate([table[:, ::2], table[:, 1::2]], axis=1)
+        return _like(table, right)
+
+    return wrong
+
+
+def _rope(original, compute):
+    """Positions for one axis; the other layout by reordering."""
+
+    @wraps(original)
+    def wrong(x, positions, base=10000.0, *, frequencies=None, layout="interleaved"):
+        right = original(x, positions, base, frequencies=frequencies, layout=layout)
+        if frequencies is not None or positions.ndim != 1 or right.dtype != x.dtype:
+            return right
+        rows, places = (a if isinstance(a, torch.Tensor) else torch.from_numpy(a) for a in (x, positions))
+        if layout == "halves":
+            order = rotary.rope_permutation(x.shape[-1])
+            result = compute(rows[..., np.argsort(order)], places, base)[..., order]
+        else:
+            result = compute(rows, places, base)
+        return result if isinstance(x, torch.Tensor) else result.numpy()
+
+    return wrong
+
+
 def _layer(x, w_q, w_k, w_v, w_o, n_heads, mask=None):
     layer = attnlib.MultiHeadAttention(x.shape[-1], n_heads, bias=False, dtype=x.dtype)
     weights = {"in_proj_weight": torch.cat([w_q.T, w_k.T, w_v.T]), "out_proj.weight": w_o.T}
@@ -254,6 +289,7 @@ def _padded(q, k, v, key_padding_mask):
 _SOFTMAXES, _STATISTICS = "tests/core/test_softmaxes.py", "tests/core/test_statistics.py"
 _MASKS, _HEADS = "tests/core/test_masks.py", "tests/layers/test_multi_head.py"
 _SPARSE, _SINKS = "tests/core/test_sparse_softmaxes.py", "tests/core/test_sinks.py"
+_POSITIONS, _ROTARY = "tests/core/test_positions.py", "tests/core/test_rotary.py"
 _SCALED, _SCORES = "tests/core/test_scaled_dot_product.py", "tests/core/test_scores.py"
 
 ADAPTERS = {
@@ -287,6 +323,11 @@ ADAPTERS = {
     "multi_head_attention": Adapter(_layer, multi_head.MultiHeadAttention, "forward", _forward, _HEADS,
                                     ("test_self_attention_projects_once",)),
     "cross_attention": Adapter(_cross_layer),
+    "sinusoidal": Adapter(
+        lambda n_pos, d_model, base=10000.0: attnlib.sinusoidal_positions(n_pos, d_model, base),
+        positions, "sinusoidal_positions", _sinusoidal, _POSITIONS),
+    "rope": Adapter(lambda x, positions, base=10000.0: attnlib.rope(x, positions, base), rotary, "rope",
+                    _rope, _ROTARY),
     "cosine_score": Adapter(lambda q, k: attnlib.cosine_score(q, k), scores, "cosine_score", _score, _SCORES,
                             ("test_cosine_of_very_short_and_very_long_vectors",)),
     "general_score": Adapter(lambda q, k, w: attnlib.general_score(q, k, w), scores, "general_score", _score,
