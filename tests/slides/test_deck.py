@@ -163,6 +163,9 @@ def test_nothing_is_fetched_and_all_that_is_referred_to_is_there(small, soup):
 def test_licences_travel_with_the_scripts(small):
     assert "Permission is hereby granted" in (small.folder / "lib/reveal/LICENSE").read_text("utf-8")
     assert "Apache License" in (small.folder / "lib/mathjax/LICENSE").read_text("utf-8")
+    for name in ("reveal/fonts/LICENSE", "chinese/OFL.txt"):
+        assert "SIL OPEN FONT LICENSE" in (small.folder / "lib" / name).read_text("utf-8").upper()
+    assert "Bitstream Vera" in (small.folder / "lib/dejavu/LICENSE_DEJAVU").read_text("utf-8")
 
 
 def test_a_second_build_gives_the_same_bytes(small, tmp_path):
@@ -246,6 +249,14 @@ def test_clean_deck_has_no_findings(chromium, small, tmp_path):
     assert [picture.name for picture in sorted(tmp_path.iterdir())] == [
         "001-slide-01.png", "002-slide-02.png", "003-slide-02.png",
         "004-slide-02.png", "005-slide-03.png", "006-slide-04.png"]
+
+
+@pytest.mark.browser
+def test_a_font_that_is_missing_is_a_finding(chromium, tmp_path):
+    deck = deck_of(lesson(), tmp_path)
+    (deck.folder / "lib/reveal/fonts/source-sans-pro-italic.woff").unlink()
+    findings = browser.check(chromium, deck.folder).findings
+    assert any("Deck Sans" in finding and "italic" in finding for finding in findings)
 
 
 @pytest.mark.browser

@@ -101,6 +101,7 @@ def check(chromium, folder, pictures=None):
         page.add_style_tag(content="* { transition: none !important; animation: none !important }")
         report.slides = page.evaluate("Reveal.getTotalSlides()")
         report.formulas = page.locator("section script[type^='math/tex']").count()
+        report.findings += [f"the font {name} is not there" for name in page.evaluate(ABSENT_FONTS)]
         last = False
         while not last:
             report.steps += 1
@@ -116,6 +117,11 @@ def check(chromium, folder, pictures=None):
         report.findings = unique(report.findings + listener.findings())
     return report
 
+
+# A font that did not load is replaced without a word, by one of other widths.
+ABSENT_FONTS = """() => [...document.fonts]
+  .filter((font) => font.family.includes("Deck") && font.status !== "loaded")
+  .map((font) => `${font.family} ${font.style} ${font.weight}`)"""
 
 STATE = """() => ({
   number: Number(Reveal.getCurrentSlide().dataset.number),

@@ -1,5 +1,10 @@
-// Typeset the formulas, then lay out the slides: reveal.js measures what it shows.
+// The fonts first: the size of a formula goes by the text around it. Typeset the formulas, then lay out the slides: reveal.js measures what it shows.
 // Loaded before MathJax.js, which reads this configuration.
+const fonts = Promise.all([
+  "25px 'Deck Sans'", "italic 25px 'Deck Sans'", "700 25px 'Deck Sans'", "italic 700 25px 'Deck Sans'",
+  "20px 'Deck Mono'", "700 20px 'Deck Mono'", "italic 20px 'Deck Mono'", "25px 'Deck Chinese'",
+].map((font) => document.fonts.load(font, "x我")));
+
 window.MathJax = {
   config: ["TeX-AMS-MML_HTMLorMML-full.js"],
   messageStyle: "none",
@@ -21,6 +26,11 @@ window.MathJax = {
   "fast-preview": {disabled: true},
   AssistiveMML: {disabled: true},
   AuthorInit() {
+    MathJax.Hub.Register.StartupHook("Begin", () => {
+      const loaded = MathJax.Callback(() => {});
+      fonts.finally(loaded);
+      return loaded;                // MathJax waits for it
+    });
     MathJax.Hub.Register.StartupHook("End", startDeck);
   },
 };

@@ -19,6 +19,7 @@ from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from traitlets.config import Config
 
 HERE = Path(__file__).resolve().parent
+CHINESE = HERE.parents[1] / "attnlib" / "plots" / "fonts"
 
 # Wheel, folder inside it, where that goes in lib/, and the files or folders taken from it.
 # MathJax is 11 MB with its languages, menus and voices; the deck loads from these 2.5 MB.
@@ -28,6 +29,21 @@ PARTS = (
         "dist/reveal.js": "reveal.js",
         "dist/reveal.css": "reveal.css",
         "plugin/notes/notes.js": "notes.js",
+        **{f"dist/theme/fonts/source-sans-pro/{name}": f"fonts/{name}" for name in (
+            "LICENSE",
+            "source-sans-pro-regular.woff",
+            "source-sans-pro-italic.woff",
+            "source-sans-pro-semibold.woff",
+            "source-sans-pro-semibolditalic.woff",
+        )},
+    }),
+    ("matplotlib", "matplotlib/mpl-data/fonts/ttf", "dejavu", {
+        name: name for name in (
+            "LICENSE_DEJAVU",
+            "DejaVuSansMono.ttf",
+            "DejaVuSansMono-Bold.ttf",
+            "DejaVuSansMono-Oblique.ttf",
+        )
     }),
     ("jupyter-server-mathjax", "jupyter_server_mathjax/static", "mathjax", {
         name: name for name in (
@@ -239,6 +255,8 @@ def copy_parts(lib):
             copy(source / file, lib / name / target)
     for name in ("deck.css", "deck.js"):
         copy(HERE / name, lib / name)
+    for name in ("AttnSansSC-Regular.ttf", "OFL.txt"):
+        copy(CHINESE / name, lib / "chinese" / name)
 
 
 def wheel_folder(wheel, inside):
