@@ -78,8 +78,13 @@ def exactly_one(answer):
         return wrong(told + "With v = 0 all scores are 0.", "zero")
     if not w_k.any():
         return wrong(told + "With w_k = 0 no key is looked at.", "zero")
+    hidden = np.tanh(w_q[:, 0] + DISHES @ w_k.T)                        # (4, 2)
+    if np.ptp(hidden, axis=0).max() < 0.05 and np.abs(hidden).min() > 0.9:
+        return wrong(told + "For all four dishes your hidden numbers are at an end of the tanh, and hardly "
+                     "change. It bends where w_q + w_k k is 0: between which dishes should that be?", "flat")
     if np.ptp(scores) < 1e-9:
-        return wrong(told + "All four score the same.", "all_alike")
+        return wrong(told + "All four score the same: what one hidden number adds, the other takes away.",
+                     "all_alike")
     if min(_asked(w_q, w_k, -v)[1][1:3]) > ENOUGH:
         return wrong(told + "It is there, upside down: with the signs of v turned round, both and neither "
                      "would be lowest. Now they are highest.", "upside_down")
@@ -341,6 +346,8 @@ def _general(
         scores = np.array([row @ w @ k[i] for i, row in enumerate(q)])
     elif pairs == "no keys":
         scores = q @ w
+    elif pairs == "k as it stands":
+        scores = q @ w @ k
     else:
         scores = (q @ w) @ ((k @ w) if both else k).T
     scores = np.tanh(scores) if tanh else scores
@@ -392,6 +399,8 @@ general_score = FunctionExercise(
         Mistake("row_with_row", ROW_WITH_ROW, {"pairs": "rows"}),
         Mistake("row_with_row", ROW_WITH_ROW, {"pairs": "loop"}),
         Mistake("key_forgotten", "You return q @ w. The keys are still to come.", {"pairs": "no keys"}),
+        Mistake("keys_not_turned", "You multiply by k as it stands. Its rows are keys; here each key has to "
+                "be a column.", {"pairs": "k as it stands"}),
         Mistake("scaled", "You divide by the root of the keys' width. This score has no scale; w can hold "
                 "one.", {"scale": "d_k"}, convention=True),
         Mistake("scaled", "You divide by the root of the queries' width. This score has no scale; w can hold "
@@ -435,6 +444,7 @@ def _additive(
     }.get(bend, lambda x: x)(h)
     scores = {
         "v": lambda: h @ v,
+        "v first": lambda: v @ h,
         "ones": lambda: h.sum(-1),
         "mean": lambda: h.mean(-1),
         "no sum": lambda: h * v,
@@ -497,6 +507,8 @@ additive_score = FunctionExercise(
         Mistake("v_forgotten", "You take the mean of the hidden numbers, without v.", {"read": "mean"}),
         Mistake("hidden_not_summed", "You multiply by v and do not add up. One number for each pair is asked "
                 "for.", {"read": "no sum"}),
+        Mistake("wrong_axis", "You put v before the hidden numbers, and it meets the axis of the keys. It "
+                "belongs to the last axis, the hidden numbers.", {"read": "v first"}),
         Mistake("wrong_axis", "You add up over the keys. The sum runs over the hidden numbers.",
                 {"read": "keys"}),
         Mistake("wrong_axis", "You add up over the queries. The sum runs over the hidden numbers.",
