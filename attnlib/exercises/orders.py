@@ -94,6 +94,11 @@ def least_places(add):
                          "vector.", "two_places_alike")
         query = WORDS[1] + add[a.index("爱")]
         others = [add[place] for place in range(3) if place != a.index("爱")]
+        if not query.any():
+            return wrong(
+                f"{a} and {b} give 爱 the same. What you add at place {a.index('爱')} takes away the only "
+                "feature that 爱 has: its query there is all zeros, and scores every word alike.",
+                "query_erased")
         if np.abs(query @ (others[0] - others[1])) < 1e-3:
             return wrong(
                 f"{a} and {b} give 爱 the same, though no two places are alike. At place {a.index('爱')} its "
@@ -121,7 +126,7 @@ def _to_halves(w, n_heads, *, order="right", axis="rows"):
     size = w.shape[1] if axis == "columns" else len(w)
     one = np.arange(size)
     if order == "across":
-        index = one.reshape(-1, 2).T.ravel()
+        index = np.concatenate([one[::2], one[1::2]])
     else:
         heads = one.reshape(n_heads, -1)
         d = heads.shape[1]
@@ -145,7 +150,8 @@ def _layout_cases():
         return Case(name, (rng.normal(size=(heads * d, wide)), heads), hint=hint)
 
     return [
-        case("one head of width 6 in a model of width 5", 1, 6, 5, "Number the rows. Which are pairs?"),
+        case("one head of width 6 in a model of width 5", 1, 6, 5,
+             "Number the rows. Which are pairs? There may be more rows than columns, or fewer."),
         case("2 heads of width 6 in a model of width 12", 2, 6, 12, "A pair never leaves its head."),
         case("3 heads of width 8 in a model of width 7", 3, 8, 7, "A pair never leaves its head."),
         case("4 heads of width 4 in a model of width 16", 4, 4, 16),
@@ -163,6 +169,8 @@ interleaved_to_halves = FunctionExercise(
                 "other heads. A pair stays in its head.", {"order": "across"}),
         Mistake("columns", "You reorder the columns, which are features of the words that come in. Queries "
                 "come out of the rows.", {"axis": "columns"}),
+        Mistake("columns", "You reorder the columns, which are features of the words that come in. Queries "
+                "come out of the rows.", {"axis": "columns", "order": "across"}),
         Mistake("odd_first", "The second feature of each pair comes first. In the layout of halves the first "
                 "half holds the first features.", {"order": "odd_first"}),
         Mistake("swapped", "You exchange the two features of each pair and leave the pairs where they are.",

@@ -104,6 +104,7 @@ def test_solutions_pass_and_hints_lead_there(exercise):
     ("least_places", added({(1, 1): 1, (2, 1): 1}), "two_places_alike"),
     ("least_places", added({(1, 3): 1, (2, 3): 2}), "blind_query"),
     ("least_places", added({(1, 1): 1e-4, (2, 1): 2e-4}), "blind_query"),
+    ("least_places", added({(0, 1): -1, (2, 1): 1}), "query_erased"),
     ("least_places", added({(0, 1): 3, (2, 1): 0.5}), "too_close"),
     ("least_places", added({(0, 3): 1, (1, 3): 2, (2, 3): 3}), "not_the_least"),
 ])
