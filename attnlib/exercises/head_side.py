@@ -11,6 +11,7 @@ from attnlib.exercises.multi_head import (
     MASKING,
     SOFTMAX,
     finite,
+    nothing,
     of_the_weights,
     rounded,
     weights_behind,
@@ -19,14 +20,16 @@ from attnlib.exercises.multi_head import (
 
 
 def _gqa(q, k, v, mask=None, *, keys="right", values="right", queries="right", scale="width", axis=-1,
-         masking="right", heads_of_mask="right", shift="row", turn="right", lengths="right", output="right",
-         form="right"):  # fmt: skip
+         masking="right", empty="zeros", heads_of_mask="right", shift="row", turn="right", lengths="right",
+         output="right", form="right"):  # fmt: skip
     hq, group = q.shape[1], q.shape[1] // k.shape[1]
     if lengths != "right":
         k, v, mask = _cut(q, k, v, mask, lengths)
     spread, values = _spread(k, hq, keys), _spread(v, hq, values)
     if queries == "averaged":
         q = q.unflatten(1, (-1, group)).mean(2).repeat_interleave(group, 1)
+    elif queries == "groups_first":
+        q = q.unflatten(1, (group, -1)).transpose(1, 2).flatten(1, 2)
     if turn == "right":
         turned = spread.transpose(-1, -2)
     else:
@@ -34,7 +37,7 @@ def _gqa(q, k, v, mask=None, *, keys="right", values="right", queries="right", s
     scores = q @ turned * _SCALES[scale](q, k)
     if heads_of_mask != "right" and mask is not None:
         mask = _mask_of(mask, hq, k.shape[1], heads_of_mask)
-    weights = _weights(scores, mask, masking, axis, shift, group)
+    weights = _weights(scores, mask, masking, empty, axis, shift, group)
     if scale == "after":
         weights = weights / q.shape[-1] ** 0.5
     out = _put_together(weights @ values, group, output)
@@ -86,7 +89,8 @@ def _spread(a, hq, way):
         "tiled": heads % hkv, "first": heads * 0, "last": heads * 0 + hkv - 1,
         "reversed": hkv - 1 - heads // group, "by_key_heads": (heads // hkv).clamp(max=hkv - 1),
         "modulo_group": (heads % group).clamp(max=hkv - 1), "pairs": (heads // 2).clamp(max=hkv - 1),
-        "clamped": heads.clamp(max=hkv - 1), "by_key_heads_raw": heads // hkv, "modulo_raw": heads % group,
+        "clamped": heads.clamp(max=hkv - 1), "by_key_heads_raw": heads // hkv,
+        "by_key_heads_both": heads // hkv % hkv, "modulo_raw": heads % group,
         "own": heads, "modulo_both": heads % group % hkv, "pairs_raw": heads // 2,
     }[way]]  # fmt: skip
 
@@ -108,7 +112,7 @@ def _mask_of(mask, hq, hkv, way):
     return None if way == "ignored_alike" and hq == hkv else mask
 
 
-def _weights(scores, mask, masking, axis, shift, group):
+def _weights(scores, mask, masking, empty, axis, shift, group):
     if axis == "grouped_mask":                                   # the mask meets scores of (B, Hkv, G, L, S)
         scores = scores.unflatten(1, (-1, group))
         scores = scores if mask is None else scores.masked_fill(~mask.unsqueeze(1), -float("inf"))
@@ -117,7 +121,7 @@ def _weights(scores, mask, masking, axis, shift, group):
         square = scores.shape[-1] == scores.shape[-2]
         masking = {"causal_square": "causal_and", "rows_square": "rows"}[masking] if square else "right"
     if axis not in ("group", "group_and_keys"):
-        return weights_of(scores, mask, masking, "zeros", axis, shift)
+        return weights_of(scores, mask, masking, empty, axis, shift)
     scores = scores if mask is None else scores.masked_fill(~mask, -float("inf"))
     scores = scores.unflatten(1, (-1, group))
     if axis == "group":
@@ -136,6 +140,7 @@ def _put_together(out, group, output):
         return out
     return {
         "groups_first": lambda: out.unflatten(1, (-1, group)).transpose(1, 2).reshape(b, hq, n, d),
+        "key_heads_first": lambda: out.unflatten(1, (group, -1)).transpose(1, 2).reshape(b, hq, n, d),
         "heads_last": lambda: out.transpose(1, 2),
         "by_view": lambda: out.transpose(1, 2).reshape(b, hq, n, d),
         "viewed_back": lambda: out.reshape(b, n, hq, d).transpose(1, 2),
@@ -175,7 +180,7 @@ _SHARING = (
       for choices in _both("reversed")),
     *(Mistake("divided_by_key_heads", "You divide the head's number by the number of key/value heads. Divide "
               f"by how many query heads share one. {_BY}", choices)
-      for way in ("by_key_heads", "by_key_heads_raw") for choices in _both(way)),
+      for way in ("by_key_heads", "by_key_heads_raw", "by_key_heads_both") for choices in _both(way)),
     *(Mistake("modulo_group", f"You take the head's number modulo the size of a group. {_BY}", choices)
       for way in ("modulo_group", "modulo_raw", "modulo_both") for choices in _both(way)),
     *(Mistake("group_of_two", f"A group is always of two heads. Its size is Hq // Hkv. {_BY}", choices)
@@ -191,6 +196,10 @@ _SHARING = (
     *(Mistake("batch_mixed", "Batch and heads were joined before the copies were made, so sentences read one "
               "another's keys. Copy along the axis of the heads alone.", choices)
       for choices in _both("batch_tiled")),
+    *(Mistake("queries_in_another_order", "The query heads are cut into (G, Hkv), so heads h, h + Hkv, "
+              "h + 2 Hkv share a key/value head. The key head's axis comes first, (Hkv, G): consecutive "
+              f"query heads share. {_BY}", {"queries": "groups_first", **more})
+      for more in ({}, {"heads_of_mask": "groups_first"}, {"output": "groups_first"})),
     Mistake("queries_averaged", "The queries of a group are averaged, so all its heads give the same. Only "
             "keys and values are shared.", {"queries": "averaged"}),
 )  # fmt: skip
@@ -249,6 +258,9 @@ _GROUPED = (
             {"output": "groups_first"}),
     Mistake("heads_behind_positions", "The result is (B, L, Hq, d). Here heads come before positions: (B, "
             "Hq, L, d).", {"output": "heads_last"}),
+    Mistake("groups_out_of_order", "The heads come out in another order than the queries came in: place by "
+            "place turned into group by group. Head h of the result belongs to head h of q.",
+            {"output": "key_heads_first"}),
     *(Mistake("renamed", "Heads and positions of the result were renamed by a reshape where an exchange of "
               "axes was needed.", {"output": output}) for output in ("by_view", "viewed_back")),
     Mistake("heads_merged", "The heads are merged to (B, L, Hq * d). Here they keep an axis: (B, Hq, L, d).",
@@ -371,11 +383,13 @@ def _steps(case, value, expected):
 
 gqa = FunctionExercise(
     _gqa, _gqa_cases,
-    rare_but(COMMON | {"tiled", "tiled_keys", "tiled_values", "first_head_for_all", "groups_out_of_order"},
+    rare_but(COMMON | {"tiled", "tiled_keys", "tiled_values", "first_head_for_all", "groups_out_of_order",
+                       "queries_in_another_order", "scale_of_the_length", "scale_of_the_heads",
+                       "scale_of_the_group"},
              (*_SHARING, *_SCALE, *_GROUPED, *SOFTMAX, *_MASKED)),
     "Checked with groups of one to four heads, with one key head for all and with one for each, under five "
     "shapes of masks, and with large scores. The cache holds only the key heads.",
-    properties=(finite, of_an_earlier_call(_gqa, _gqa_cases), rounded, _steps),
+    properties=(finite, nothing, of_an_earlier_call(_gqa, _gqa_cases), rounded, _steps),
     rtol=1e-4, atol=1e-5,
 )  # fmt: skip
 

@@ -1,12 +1,14 @@
 """Heads in lesson 09: what they cost, and splitting features into heads and merging them."""
 
+from itertools import permutations
+
 import numpy as np
 
 from attnlib.exercises.answers import as_floats, numbers, short
 from attnlib.exercises.calls import is_tensor
 from attnlib.exercises.compare import alike
 from attnlib.exercises.exercise import Exercise
-from attnlib.exercises.function import Case, FunctionExercise, Mistake
+from attnlib.exercises.function import Case, FunctionExercise, Mistake, rare_but
 from attnlib.exercises.verdict import right, wrong
 
 
@@ -192,6 +194,33 @@ def of_an_earlier_call(compute, cases):
     return kept
 
 
+# Axes that come out in another order, or joined in another way
+
+_READ = {"b": "B", "h": "H", "l": "L", "d": "d"}
+
+
+def arranged(out, axes, names):
+    """The axes of ``out``, called ``names``, in the order of ``axes``; those written together are joined."""
+    groups = axes.split()
+    sizes = dict(zip(names, out.shape, strict=True))
+    out = out.permute([names.index(a) for a in "".join(groups)])
+    return out.reshape([int(np.prod([sizes[a] for a in group])) for group in groups])
+
+
+def renamed(out, axes, names, shape):
+    """The axes in another order, and then read as if they were those of ``shape``."""
+    return out.permute([names.index(a) for a in axes]).reshape(shape)
+
+
+def _read(axes):
+    """A shape as it is written: "b hd" is (B, H * d)."""
+    return f"({', '.join(' * '.join(_READ[a] for a in group) for group in axes.split())})"
+
+
+def _orders():
+    return map("".join, permutations("bhld"))
+
+
 # split_heads
 
 _SPLITS = {
@@ -202,26 +231,12 @@ _SPLITS = {
     "no_transpose": lambda x, b, l, h, d: x.reshape(b, l, h, d),
     "interleaved": lambda x, b, l, h, d: x.reshape(b, l, d, h).permute(0, 3, 1, 2),
     "as_width": lambda x, b, l, h, d: x.reshape(b, l, d, h).transpose(1, 2),
-    "last_pair": lambda x, b, l, h, d: x.reshape(b, l, h, d).transpose(2, 3),
-    "outer_pair": lambda x, b, l, h, d: x.reshape(b, l, h, d).transpose(1, 3),
-    "first_pair": lambda x, b, l, h, d: x.reshape(b, l, h, d).transpose(0, 1),
-    "heads_last": lambda x, b, l, h, d: x.reshape(b, l, h, d).permute(0, 2, 3, 1),
-    "heads_first": lambda x, b, l, h, d: x.reshape(b, l, h, d).permute(2, 0, 1, 3),
-    "in_batch": lambda x, b, l, h, d: x.reshape(b, l, h, d).transpose(1, 2).reshape(b * h, l, d),
-    "in_batch_heads_first": lambda x, b, l, h, d: (
-        x.reshape(b, l, h, d).permute(2, 0, 1, 3).reshape(h * b, l, d)),
     "batch_mixed": lambda x, b, l, h, d: x.reshape(h, b, l, d).transpose(0, 1),
     "batch_reshaped": lambda x, b, l, h, d: x.reshape(b, l, h, d).permute(2, 0, 1, 3).reshape(b, h, l, d),
     "length_first": lambda x, b, l, h, d: x.reshape(l, b, h, d).permute(1, 2, 0, 3),
-    "read_length_first": lambda x, b, l, h, d: x.reshape(b, l, h, d).permute(1, 2, 0, 3),
-    "positions_cut": lambda x, b, l, h, d: x.reshape(b, l, h, d).permute(1, 2, 0, 3).reshape(b, h, l, d),
     "features_cut": lambda x, b, l, h, d: x.transpose(1, 2).reshape(b, h, l, d),
     "positions_chunked": lambda x, b, l, h, d: _torch().stack(x.chunk(h, 1), 1),
-    "along_positions": lambda x, b, l, h, d: x.reshape(b, l, h, d).transpose(1, 2).reshape(b, h * l, d),
     "copies": lambda x, b, l, h, d: x.unsqueeze(1).expand(b, h, l, h * d),
-    "reversed": lambda x, b, l, h, d: x.reshape(b, l, h, d).transpose(1, 2).flip(1),
-    "backwards": lambda x, b, l, h, d: x.reshape(b, l, h, d).transpose(1, 2).flip(-1),
-    "words_reversed": lambda x, b, l, h, d: x.reshape(b, l, h, d).transpose(1, 2).flip(2),
     "first_block": lambda x, b, l, h, d: x[:, None, :, :d].expand(b, h, l, d),
     "last_block": lambda x, b, l, h, d: x[:, None, :, -d:].expand(b, h, l, d),
     "step_one": lambda x, b, l, h, d: x.unfold(-1, d, 1)[:, :, :h].transpose(1, 2),
@@ -244,11 +259,17 @@ _SPLITS = {
 }  # fmt: skip
 
 
-def split(x, n_heads, *, order="right", form="right"):
+def split(x, n_heads, *, order="right", flip="right", axes="right", form="right"):
     if order.startswith("n_heads."):
         return getattr(n_heads, order[8:])
     b, length, width = x.shape
     out = _SPLITS[order](x, b, length, n_heads, width // n_heads)
+    if flip != "right":
+        out = out.flip("bhld".index(flip))
+    if axes.startswith("renamed"):
+        out = renamed(out, axes.split()[1], "bhld", out.shape)
+    elif axes != "right":
+        out = arranged(out, axes, "bhld")
     return out if form == "right" else returned(out, form)
 
 
@@ -284,50 +305,50 @@ _SPLIT = (
             "can always do.)", {"order": "joined_view"}),
     Mistake("no_transpose", "The heads still stand behind the positions, (B, L, H, d). Attention works "
             "over the last two axes, and would let heads look at heads. Exchange positions and heads.",
-            {"order": "no_transpose"}),
+            {"axes": "b l h d"}),
     Mistake("interleaved", "Your heads take every H-th feature. Head 0 should hold the first D/H "
             "features, head 1 the next, as whole blocks. In which order do the two new axes of the "
             "features stand?", {"order": "interleaved"}),
     Mistake("heads_as_width", "You made heads of n_heads features. n_heads is how many heads there are; "
             "each has D / n_heads features.", {"order": "as_width"}),
     Mistake("wrong_pair", "You exchanged heads and features. The pair to exchange is positions and heads.",
-            {"order": "last_pair"}),
+            {"axes": "b l d h"}),
     Mistake("wrong_pair", "You exchanged positions and features. The pair to exchange is positions and "
-            "heads.", {"order": "outer_pair"}),
+            "heads.", {"axes": "b d h l"}),
     Mistake("wrong_pair", "You exchanged batch and positions. The pair to exchange is positions and "
-            "heads.", {"order": "first_pair"}),
+            "heads.", {"axes": "l b h d"}),
     Mistake("features_before_positions", "Each head comes out as (d, L). It must be (L, d): a row for "
-            "each word.", {"order": "heads_last"}),
+            "each word.", {"axes": "b h d l"}),
     Mistake("heads_before_batch", "Your heads stand before the batch, (H, B, L, d). Here the batch comes "
-            "first.", {"order": "heads_first"}, convention=True),
+            "first.", {"axes": "h b l d"}, convention=True),
     Mistake("heads_in_batch", "You fold the heads into the batch, (B * H, L, d), as torch does inside. "
-            "Here they keep an axis of their own.", {"order": "in_batch"}, convention=True),
+            "Here they keep an axis of their own.", {"axes": "bh l d"}, convention=True),
     Mistake("heads_in_batch", "You fold the heads into the batch, (H * B, L, d). Here they keep an axis "
-            "of their own, behind the batch.", {"order": "in_batch_heads_first"}, convention=True),
+            "of their own, behind the batch.", {"axes": "hb l d"}, convention=True),
     Mistake("batch_mixed", "Sentences of the batch are mixed: the batch axis was cut together with the "
             "others. It must stay as it is.", {"order": "batch_mixed"}),
     Mistake("batch_mixed", "The heads were moved before the batch, and then a reshape renamed the axes. "
             "That moves sentences into one another. Exchange axes, do not rename them.",
-            {"order": "batch_reshaped"}),
+            {"axes": "renamed hbld"}),
     Mistake("batch_mixed", "Positions were moved before the batch, and then a reshape renamed the axes. "
-            "That moves sentences into one another.", {"order": "positions_cut"}),
+            "That moves sentences into one another.", {"axes": "renamed lhbd"}),
     Mistake("length_first", "You read x as (L, B, D). Here the batch comes first, (B, L, D).",
             {"order": "length_first"}, convention=True),
     Mistake("length_first", "You read x as (L, B, D), so words take the place of sentences. Here the batch "
-            "comes first, (B, L, D).", {"order": "read_length_first"}, convention=True),
+            "comes first, (B, L, D).", {"axes": "l h b d"}, convention=True),
     Mistake("transposed_and_renamed", "You transpose to (B, D, L), and then a reshape renames the axes: a "
             "head's numbers are one feature of many words. Cut the features first, move axes afterwards.",
             {"order": "features_cut"}),
     Mistake("positions_split", "You cut the words into groups. What is cut into heads is the features of "
             "each word, the last axis.", {"order": "positions_chunked"}),
     Mistake("heads_along_positions", "The heads stand behind one another along the positions, (B, H * L, d). "
-            "Give them an axis of their own.", {"order": "along_positions"}),
+            "Give them an axis of their own.", {"axes": "b hl d"}),
     Mistake("copies", "Every head holds all features. A head gets its own block of D/H.",
             {"order": "copies"}),
-    Mistake("heads_reversed", "Your heads come in reverse order.", {"order": "reversed"}),
+    Mistake("heads_reversed", "Your heads come in reverse order.", {"flip": "h"}),
     Mistake("features_reversed", "The features within each head come in reverse order.",
-            {"order": "backwards"}),
-    Mistake("words_reversed", "The words come in reverse order.", {"order": "words_reversed"}),
+            {"flip": "d"}),
+    Mistake("words_reversed", "The words come in reverse order.", {"flip": "l"}),
     Mistake("every_head_the_same", "Every head holds the first block of features. Head h begins at feature "
             "h * D/H.", {"order": "first_block"}),
     Mistake("every_head_the_same", "Every head holds the last block of features. Head h begins at feature "
@@ -359,7 +380,25 @@ _SPLIT = (
     *(Mistake("fixed_size", _FIXED, {"order": order}) for order in ("of_64", "eight", "float_width")),
     *(Mistake("arguments_swapped", "You take the number of heads first and x second. The call is "
               "split_heads(x, n_heads).", {"order": order}) for order in _ASKED_FIRST),
+    Mistake("sentences_reversed", "The sentences of the batch come in reverse order.", {"flip": "b"}),
     *RETURNED,
+)
+_NAMED = {m.choices.get("axes", "b h l d").replace("renamed ", "") for m in _SPLIT}
+_SPLIT = rare_but(
+    {"view_without_transpose", "no_transpose", "interleaved", "heads_as_width", "wrong_pair",
+     "features_before_positions", "heads_before_batch", "heads_in_batch", "length_first",
+     "transposed_and_renamed", "heads_along_positions", "copies", "heads_reversed", "features_reversed",
+     "words_reversed", "sentences_reversed", "every_head_the_same", "last_lost", "scaled",
+     "half_precision", "squeezed", "numpy_result", ""},
+    (*_SPLIT,
+     *(Mistake("axes_out_of_order", f"The axes of your result are {_read(axes)}. They should be (B, H, L, "
+               "d): write the order behind each line.", {"axes": axes})
+       for axes in map(" ".join, _orders()) if axes not in _NAMED),
+     *(Mistake("renamed", f"The axes stand as {_read(axes)}, and then a reshape calls them (B, H, L, d). "
+               "It moves no number, so all are mixed. Exchange axes, do not rename them.",
+               {"axes": f"renamed {''.join(axes.split())}"})
+       for axes in map(" ".join, _orders())
+       if axes not in ("b h l d", "b l h d", "b h d l") and axes.replace(" ", "") not in _NAMED)),
 )
 
 
@@ -372,7 +411,8 @@ def _split_cases():
     turned = count(4, 3, 2).permute(1, 2, 0)        # (3, 2, 4), features far apart in memory
     return [
         Case("2 sentences of 5 words, 12 features, 3 heads", (count(2, 5, 12), 3),
-             hint="The result is (B, H, L, D / H): write the four sizes beside each line."),
+             hint="The result is (B, H, L, d) with B = 2, H = 3, L = 5, d = 4. No two are equal, so the "
+             "shape behind each line tells which axis stands where."),
         Case("4 sentences of 3 words, 10 features, 2 heads", (count(4, 3, 10), 2), hint=_BOTH),
         Case("as many words as heads", (count(2, 3, 6), 3)),
         Case("as many sentences as heads", (count(3, 4, 6), 3)),
@@ -438,25 +478,16 @@ _MERGES = {
     "transposed_view": lambda x, b, h, l, d: x.transpose(1, 2).view(b, l, h * d),
     "copied_too_early": lambda x, b, h, l, d: x.contiguous().transpose(1, 2).view(b, l, h * d),
     "interleaved": lambda x, b, h, l, d: x.permute(0, 2, 3, 1).reshape(b, l, h * d),
-    "not_merged": lambda x, b, h, l, d: x.transpose(1, 2),
     "mean": lambda x, b, h, l, d: x.mean(1),
     "sum": lambda x, b, h, l, d: x.sum(1),
+    "sum_repeated": lambda x, b, h, l, d: x.sum(1).repeat(1, 1, h),
+    "product": lambda x, b, h, l, d: x.prod(1),
+    "largest": lambda x, b, h, l, d: x.amax(1),
+    "largest_repeated": lambda x, b, h, l, d: x.amax(1).repeat(1, 1, h),
     "mean_repeated": lambda x, b, h, l, d: x.mean(1).repeat(1, 1, h),
     "first": lambda x, b, h, l, d: x[:, 0],
-    "longer": lambda x, b, h, l, d: x.reshape(b, h * l, d),
-    "axes_misread": lambda x, b, h, l, d: x.reshape(b, h, l * d),
-    "words_unbound": lambda x, b, h, l, d: x.transpose(2, 3).reshape(b, h, d * l),
-    "features_first": lambda x, b, h, l, d: x.transpose(2, 3).reshape(b, l, h * d),
-    "outer_pair": lambda x, b, h, l, d: x.transpose(1, 3).reshape(b, l, h * d),
-    "outer_pair_width": lambda x, b, h, l, d: x.transpose(1, 3).reshape(b, d, l * h),
     "batch_mixed": lambda x, b, h, l, d: x.transpose(0, 1).reshape(b, l, h * d),
-    "batch_joined": lambda x, b, h, l, d: x.transpose(0, 1).reshape(h, l, b * d),
-    "length_mixed": lambda x, b, h, l, d: x.permute(2, 0, 1, 3).reshape(b, l, h * d),
-    "length_first": lambda x, b, h, l, d: x.permute(2, 0, 1, 3).reshape(l, b, h * d),
-    "width_first": lambda x, b, h, l, d: x.permute(0, 1, 3, 2).reshape(b, h * d, l),
     "reversed": lambda x, b, h, l, d: x.flip(1).transpose(1, 2).reshape(b, l, h * d),
-    "backwards": lambda x, b, h, l, d: x.flip(-1).transpose(1, 2).reshape(b, l, h * d),
-    "words_reversed": lambda x, b, h, l, d: x.flip(2).transpose(1, 2).reshape(b, l, h * d),
     "first_head": lambda x, b, h, l, d: x[:, 0].repeat(1, 1, h),
     "last_head_lost": lambda x, b, h, l, d: _without(x, 1).transpose(1, 2).reshape(b, l, h * d),
     "last_feature_lost": lambda x, b, h, l, d: _without(x, -1).transpose(1, 2).reshape(b, l, h * d),
@@ -479,8 +510,16 @@ _MERGES = {
 }  # fmt: skip
 
 
-def merge(x, *, order="right", form="right"):
-    out = _MERGES[order](x, *x.shape)
+def merge(x, *, order="right", flip="right", axes="right", form="right"):
+    if flip != "right":
+        x = x.flip("bhld".index(flip))
+    if axes.startswith("renamed"):
+        b, h, length, d = x.shape
+        out = renamed(x, axes.split()[1], "bhld", (b, length, h * d))
+    elif axes != "right":
+        out = arranged(x, axes, "bhld")
+    else:
+        out = _MERGES[order](x, *x.shape)
     return out if form == "right" else returned(out, form)
 
 
@@ -501,6 +540,10 @@ _TURNED = (
     "After the transposition the numbers no longer lie in memory in the order of the axes, and view refuses "
     "to copy them. What does copy?"
 )
+def _joined(axes):
+    return ", all of a word's head 0 before its head 1" if axes.endswith(" dh") else ""
+
+
 _MERGE = (
     Mistake("merge_by_view", _MERGE_VIEW, {"order": "view"}),
     Mistake("merge_by_view", _MERGE_VIEW, {"order": "view_or_error"}),
@@ -508,40 +551,44 @@ _MERGE = (
     Mistake("view_of_transposed", f"{_TURNED} (A copy made before the transposition does not help.)",
             {"order": "copied_too_early"}),
     Mistake("interleaved", "The heads' features are dealt out in turn. A word should get all of head 0, "
-            "then all of head 1.", {"order": "interleaved"}),
+            "then all of head 1.", {"axes": "b l dh"}),
     Mistake("not_merged", "Heads and features are still two axes. Join the last two.",
-            {"order": "not_merged"}),
+            {"axes": "b l h d"}),
     Mistake("heads_averaged", "You average the heads. Two heads that found different things are a blend "
             "again; lay them side by side.", {"order": "mean"}),
     Mistake("heads_averaged", "Every head is replaced by the mean of all. Lay the heads side by side as they "
             "are.", {"order": "mean_repeated"}),
-    Mistake("heads_added", "You add the heads. Lay them side by side; W_O mixes them afterwards.",
-            {"order": "sum"}),
+    *(Mistake("heads_added", "You add the heads. Lay them side by side; W_O mixes them afterwards.",
+              {"order": order}) for order in ("sum", "sum_repeated")),
+    Mistake("heads_multiplied", "You multiply the heads with one another. Lay them side by side.",
+            {"order": "product"}),
+    *(Mistake("largest_of_heads", "Of each feature the largest number of all heads comes back. Lay the heads "
+              "side by side.", {"order": order}) for order in ("largest", "largest_repeated")),
     Mistake("one_head", "Only head 0 comes back.", {"order": "first"}),
     Mistake("heads_as_positions", "The heads stand behind one another along the positions. Lay them side "
-            "by side along the features.", {"order": "longer"}),
+            "by side along the features.", {"axes": "b hl d"}),
     Mistake("wrong_axes_joined", "You join words and features, so a head gets a row. Heads stand on axis 1 "
             "and words on axis 2, (B, H, L, d): bring a word's heads together, then join heads and features.",
-            {"order": "axes_misread"}),
+            {"axes": "b h ld"}),
     Mistake("wrong_axes_joined", "You lay the words side by side. Lay the heads of each word side by side.",
-            {"order": "words_unbound"}),
+            {"axes": "b h dl"}),
     Mistake("wrong_pair", "You exchanged positions and features before joining. The pair to exchange is "
-            "heads and positions.", {"order": "features_first"}),
+            "heads and positions.", {"axes": "renamed bhdl"}),
     *(Mistake("wrong_pair", "You exchanged heads and features before joining. The pair to exchange is heads "
-              "and positions.", {"order": order}) for order in ("outer_pair", "outer_pair_width")),
+              "and positions.", {"axes": axes}) for axes in ("renamed bdlh", "b d lh")),
     *(Mistake("batch_mixed", "Heads were moved before the batch and then relabelled: sentences are mixed. "
-              "The batch axis must stay first.", {"order": order})
-      for order in ("batch_mixed", "batch_joined")),
+              "The batch axis must stay first.", {"axes": axes})
+      for axes in ("renamed hbld", "h l bd")),
     Mistake("batch_mixed", "Positions were moved before the batch and then relabelled: sentences are "
-            "mixed.", {"order": "length_mixed"}),
+            "mixed.", {"axes": "renamed lbhd"}),
     Mistake("length_first", "Your result is (L, B, D). Here the batch comes first, (B, L, D).",
-            {"order": "length_first"}, convention=True),
+            {"axes": "l b hd"}, convention=True),
     Mistake("features_before_positions", "Your result is (B, D, L). A row for each word, please: (B, L, "
-            "D).", {"order": "width_first"}),
-    Mistake("heads_reversed", "The heads come in reverse order. Head 0 first.", {"order": "reversed"}),
+            "D).", {"axes": "b hd l"}),
+    Mistake("heads_reversed", "The heads come in reverse order. Head 0 first.", {"flip": "h"}),
     Mistake("features_reversed", "The features within each head come in reverse order.",
-            {"order": "backwards"}),
-    Mistake("words_reversed", "The words come in reverse order.", {"order": "words_reversed"}),
+            {"flip": "d"}),
+    Mistake("words_reversed", "The words come in reverse order.", {"flip": "l"}),
     Mistake("every_head_the_same", "Head 0 stands in the place of every head.", {"order": "first_head"}),
     Mistake("last_lost", "The place of the last head is 0: a loop ends one too early.",
             {"order": "last_head_lost"}),
@@ -572,7 +619,33 @@ _MERGE = (
             "another order: read x.stride(), or let transpose and reshape do it.", {"order": "strides"}),
     *(Mistake("fixed_size", "A size is written as a number, or kept from an earlier call. Read all four off "
               "x.shape; the width is H * d.", {"order": order}) for order in ("512", "eight", "eight_sized")),
+    Mistake("sentences_reversed", "The sentences of the batch come in reverse order.", {"flip": "b"}),
     *RETURNED,
+)
+
+
+def _joinings():
+    """Four axes, and every way of joining two neighbours, in every order."""
+    for a, b, c, d in _orders():
+        yield from (f"{a} {b} {c} {d}", f"{a} {b} {c}{d}", f"{a} {b}{c} {d}", f"{a}{b} {c} {d}")
+
+
+_NAMED = {m.choices.get("axes", "b l hd") for m in _MERGE}
+_MERGE = rare_but(
+    {"merge_by_view", "interleaved", "not_merged", "heads_averaged", "heads_added", "heads_as_positions",
+     "wrong_axes_joined", "wrong_pair", "batch_mixed", "length_first", "features_before_positions",
+     "heads_reversed", "features_reversed", "words_reversed", "sentences_reversed", "last_lost", "scaled",
+     "half_precision", "squeezed", "numpy_result"},
+    (*_MERGE,
+     *(Mistake("axes_out_of_order", f"The axes of your result are {_read(axes)}. They should be (B, L, H * d)"
+               f"{_joined(axes)}: write the order behind each line.", {"axes": axes})
+       for axes in _joinings() if axes not in _NAMED),
+     *(Mistake("renamed", f"The axes stand as {_read(axes)}, and then a reshape calls them (B, L, H * d). It "
+               "moves no number, so all are mixed. Exchange axes, do not rename them.",
+               {"axes": f"renamed {''.join(axes.split())}"})
+       for axes in map(" ".join, _orders())
+       if axes not in ("b h l d", "b l h d", "b l d h")
+       and f"renamed {''.join(axes.split())}" not in _NAMED)),
 )
 
 
@@ -580,8 +653,8 @@ def _merge_cases():
     count = _counting
     return [
         Case("2 sentences, 3 heads, 5 words, 4 features a head", (count(2, 3, 5, 4),),
-             hint="The result is (B, L, H * d), and heads stand on axis 1 of x: write the sizes beside each "
-             "line."),
+             hint="The result is (B, L, H * d), and x is (B, H, L, d) with B = 2, H = 3, L = 5, d = 4. No "
+             "two are equal, so the shape behind each line tells which axis stands where."),
         Case("4 sentences, 2 heads, 3 words, 5 features a head", (count(4, 2, 3, 5),), hint=_BOTH),
         Case("as many words as heads", (count(2, 3, 3, 2),)),
         Case("as many sentences as heads", (count(3, 3, 4, 2),)),
@@ -609,15 +682,21 @@ def _wandered_in_merging(case, value, expected):
     (b, word, feature), number, right, got = difference
     told = f"Feature {feature} of word {word} of sentence {b} should be feature {right[3]} of head {right[1]}"
     if got is None:
+        x = _as_floats(case.args[0])[b, :, word, feature % case.args[0].shape[3]]
+        for made, what in ((x.sum(), "sum"), (x.mean(), "mean")):
+            if abs(number - made) < 1e-6 * abs(made):
+                return f"{told}; what stands there, {number:g}, is the {what} of that feature over the heads."
         return f"{told}; what stands there, {number:g}, is not one number of x."
     where = "" if (got[0], got[2]) == (b, word) else f" for word {got[2]} of sentence {got[0]}"
     return f"{told}; it is feature {got[3]} of head {got[1]}{where}."
 
 
 def _counting(*shape):
+    """Numbers that say where they come from: no sum or mean of heads or words is another one."""
     import torch
 
-    return torch.arange(1.0, 1 + int(np.prod(shape)), dtype=torch.float64).reshape(shape)
+    n = torch.arange(1, 1 + int(np.prod(shape)))
+    return (n + (n**3 * 11 + n**2 * 7) % 997 / 1000).to(torch.float64).reshape(shape)
 
 
 split_heads = FunctionExercise(

@@ -14,7 +14,7 @@ from attnlib.exercises.heads import RETURNED, merge, of_an_earlier_call, returne
 def layer(
     x, memory, w_q, w_k, w_v, w_o, n_heads, mask, *,
     project="right", scale="head", cut="right", turn="right", join="right", axis=-1, masking="right",
-    empty="zeros", shift="row", output="right", batch="right", grad="right", form="right",
+    empty="zeros", shift="row", output="right", added="right", batch="right", grad="right", form="right",
 ):  # fmt: skip
     if grad != "right" and not grad.startswith("weights"):
         x, memory, w_q, w_k, w_v, w_o = _detached(grad, x, memory, w_q, w_k, w_v, w_o)
@@ -45,7 +45,9 @@ def layer(
     if cut == "no_transpose":
         heads = heads.transpose(1, 2)
     out = merge(heads, order=join)
-    out = _mapped(out, heads, x, w_o, d, output)
+    out = _mapped(out, heads, w_o, d, output)
+    if added != "right":
+        out = out + (x if added == "x" else 1)
     if empty in ("added_output_mended", "filled_output_mended"):
         out = out.nan_to_num()
     if batch == "repeated":
@@ -69,6 +71,7 @@ _SCALES = {
     "memory_length": lambda d, width, length, heads, memory: memory.shape[1] ** -0.5,
     "memory_width": lambda d, width, length, heads, memory: memory.shape[2] ** -0.5,
     "memory_head": lambda d, width, length, heads, memory: (memory.shape[2] / heads) ** -0.5,
+    "memory_head_whole": lambda d, width, length, heads, memory: (memory.shape[2] // heads or 1) ** -0.5,
 }
 _ROLES = {
     "right": ("x q", "m k", "m v"), "key_is_query": ("x q", "m q", "m v"),
@@ -81,6 +84,8 @@ _ROLES = {
     "keys_of_x": ("x q", "x k", "m v"), "values_of_x": ("x q", "m k", "x v"),
     "only_x": ("x q", "x k", "x v"), "only_memory": ("m q", "m k", "m v"),
     "queries_of_memory": ("m q", "x k", "x v"), "queries_of_memory_by_k": ("m k", "x q", "x v"),
+    "queries_of_memory_keys_of_x": ("m q", "x k", "m v"),
+    "queries_and_keys_of_memory": ("m q", "m k", "x v"),
 }  # fmt: skip
 
 
@@ -94,10 +99,10 @@ def _projected(x, memory, w_q, w_k, w_v, n_heads, project, cut):
     if project == "same_head":
         pairs = ((x, w_q), (memory, w_k), (memory, w_v))
         return tuple((a @ w[:, :d])[:, None].expand(-1, n_heads, -1, -1) for a, w in pairs)
-    if project == "transposed":
-        parts = x @ w_q.T, memory @ w_k.T, memory @ w_v.T
-    elif project == "query_transposed":
-        parts = x @ w_q.T, memory @ w_k, memory @ w_v
+    if project.startswith("transposed "):
+        which = project.split()[1]
+        maps = (w.T if name in which else w for name, w in (("q", w_q), ("k", w_k), ("v", w_v)))
+        parts = tuple(a @ w for a, w in zip((x, memory, memory), maps, strict=True))
     else:
         sources, maps = {"x": x, "m": memory}, {"q": w_q, "k": w_k, "v": w_v}
         roles = [role.split() for role in _ROLES[project]]
@@ -123,7 +128,7 @@ def _detached(grad, x, memory, w_q, w_k, w_v, w_o):
     return tuple(t.detach() if name in names else t for name, t in tensors.items())
 
 
-def _mapped(out, heads, x, w_o, d, output):
+def _mapped(out, heads, w_o, d, output):
     """The merged heads through w_o, and what is done instead."""
     if output == "right":
         return out @ w_o
@@ -135,9 +140,9 @@ def _mapped(out, heads, x, w_o, d, output):
     if output == "last_head_lost":
         return out[..., :-d] @ w_o[:-d]
     return {
-        "transposed": lambda: out @ w_o.T, "forgotten": lambda: out, "residual": lambda: out @ w_o + x,
-        "one": lambda: out @ w_o + 1, "mean_rows": lambda: heads.mean(1) @ w_o[:d],
-        "sum_rows": lambda: heads.sum(1) @ w_o[:d], "twice": lambda: out @ w_o @ w_o,
+        "transposed": lambda: out @ w_o.T, "forgotten": lambda: out,
+        "mean_rows": lambda: heads.mean(1) @ w_o[:d], "sum_rows": lambda: heads.sum(1) @ w_o[:d],
+        "twice": lambda: out @ w_o @ w_o,
         "mean_repeated": lambda: heads.mean(1).repeat(1, 1, heads.shape[1]) @ w_o,
         "scaled": lambda: out @ w_o / heads.shape[1], "relu": lambda: (out @ w_o).relu(),
     }[output]()  # fmt: skip
@@ -150,12 +155,22 @@ _FILLS = {
 }  # fmt: skip
 
 
+_WITHOUT_KEYS = {"": lambda n: 0, "_uniform": lambda n: 1 / n, "_nan": lambda n: np.nan}
+
+
 def weights_of(scores, mask, masking="right", empty="zeros", axis=-1, shift="row"):
     """The weights of a masked softmax, or what comes of a mistake in it."""
     import torch
 
+    if mask is None and masking.startswith("inverted_always"):
+        weights = torch.zeros_like(scores)
+        return weights + _WITHOUT_KEYS[masking[15:]](scores.shape[-1])
     if mask is not None and masking != "right":
         mask = _mask_for(mask, masking, scores)
+    if mask is not None and masking == "inverted_after":
+        return _softmax(scores, axis, shift) * mask
+    if mask is not None and masking.startswith(("inverted_fill", "inverted_less")):
+        masking = masking[9:]
     if mask is None or masking in ("ignored", "after"):
         if masking in ("causal", "causal_without", "causal_and"):
             mask = _causal(scores)
@@ -184,7 +199,10 @@ def weights_of(scores, mask, masking="right", empty="zeros", axis=-1, shift="row
         mask = mask if mask.any() else torch.ones_like(mask)
     elif empty in ("nan", "filled_heads_mended", "filled_output_mended"):
         return _softmax(torch.where(mask, scores, -torch.inf), axis, shift)
-    elif empty in ("added_weights_mended", "added_heads_mended", "added_output_mended"):
+    elif empty == "divided_nan":
+        weights = _softmax(scores, axis, shift) * mask
+        return weights / weights.sum(-1, keepdim=True)
+    elif empty in ("added_nan", "added_weights_mended", "added_heads_mended", "added_output_mended"):
         hide = torch.zeros(mask.shape, dtype=scores.dtype).masked_fill(~mask, -torch.inf)
         weights = _softmax(scores + hide, axis, shift)
         return weights.nan_to_num() if empty == "added_weights_mended" else weights
@@ -194,7 +212,7 @@ def weights_of(scores, mask, masking="right", empty="zeros", axis=-1, shift="row
 
 def _mask_for(mask, masking, scores):
     batch, n_heads = scores.shape[:2]
-    if masking == "inverted":
+    if masking.startswith("inverted"):
         return ~mask
     if masking == "rows":
         return mask.transpose(-1, -2)
@@ -215,6 +233,8 @@ def _mask_for(mask, masking, scores):
         return full.transpose(0, 1).reshape(full.shape)
     if masking == "of_padding" and mask.ndim == 2:
         return mask[:, None, None, :]
+    if masking == "reshaped_as_padding":
+        return mask.reshape(batch, 1, 1, scores.shape[-1])
     if masking == "batch_as_heads" and mask.ndim == 4:
         return mask.transpose(0, 1)
     if masking == "squeezed":
@@ -270,11 +290,14 @@ def _softmax(scores, axis, shift):
 def weights_behind(outputs, values):
     """The weights (..., Lq, Lk) with which values (..., Lk, d) give outputs (..., Lq, d); None if none do.
 
-    Fewer keys than features, or as many, are needed: then there is at most one answer.
+    Fewer keys than features are needed: then what is no sum of the values has no answer. With as many,
+    every output has one, and it is believed only where it looks like weights.
     """
     if values.shape[-2] > values.shape[-1]:
         return None
     weights = outputs @ np.linalg.pinv(values)
+    if values.shape[-2] == values.shape[-1] and not -1e-5 < weights.min() <= weights.max() < 1 + 1e-5:
+        return None
     size = np.abs(outputs).max()
     return weights if np.abs(weights @ values - outputs).max() < 1e-5 * size + 1e-8 else None
 
@@ -310,6 +333,11 @@ def of_the_weights(weights, mask, scores):
     if np.abs(weights - right).max() < 1e-5:
         return None
     factor = _temperature(weights, scores, visible)
+    if factor is not None and abs(factor) < 1e-6:
+        return (
+            "Worked back from your result, all keys weigh alike: the scores have no effect, as where each "
+            "gets the same large negative number."
+        )
     if factor is not None:
         return (
             f"Worked back from your result, the weights are those of scores {factor:.3g} times as large as "
@@ -374,11 +402,24 @@ def finite(case, value, expected):
     return None
 
 
+def nothing(case, value, expected):
+    """A property: the result is not all zeros where it should not be."""
+    found, wanted = floats(value), floats(expected)
+    if found is None or wanted is None or found.any() or not wanted.any():
+        return None
+    return (
+        "Your result is all zeros, as where every key is hidden. True in a mask means may attend, and "
+        "without a mask all keys are visible."
+    )
+
+
 _OUTPUTS = {
     "": lambda a, x, w: a @ np.linalg.inv(w),
     "w_o transposed": lambda a, x, w: a @ np.linalg.inv(w.T),
     "w_o left out": lambda a, x, w: a,
     "x added": lambda a, x, w: (a - x) @ np.linalg.inv(w),
+    "w_o transposed, x added": lambda a, x, w: (a - x) @ np.linalg.inv(w.T),
+    "w_o left out, x added": lambda a, x, w: a - x,
 }
 _JOINS = {
     "": lambda a, b, h, t, d: a.reshape(b, t, h, d).swapaxes(1, 2),
@@ -414,6 +455,8 @@ def steps(x, memory, w_q, w_k, w_v, w_o, n_heads, mask, value):
     if memory.shape[-1] == width:
         values |= {"values from w_q": memory @ w_q, "values not projected": memory,
                    "w_v transposed": memory @ w_v.T}  # fmt: skip
+    if memory.shape == x.shape and memory is not x and not np.array_equal(memory, x):
+        values["values from x"] = x @ w_v
     for made, v in values.items():
         for cut, cutting in _CUTS.items():
             behind = cutting(v, b, n_heads, s, d)
@@ -440,10 +483,15 @@ def _multi_head(x, w_q, w_k, w_v, w_o, n_heads, mask=None, **choices):
 PROJECT = (
     Mistake("weights_transposed", "You multiply by the transposes of W_Q, W_K and W_V. nn.Linear keeps "
             "its matrix transposed; here every matrix is used as x @ w. (Or do your heads take rows of the "
-            "matrices? They have columns.)", {"project": "transposed"}),
+            "matrices? They have columns.)", {"project": "transposed qkv"}),
     Mistake("all_weights_transposed", "You multiply by the transpose of every matrix. nn.Linear keeps its "
             "matrix transposed; here every matrix is used as x @ w.",
-            {"project": "transposed", "output": "transposed"}, convention=True),
+            {"project": "transposed qkv", "output": "transposed"}, convention=True),
+    *(Mistake("weights_transposed", f"You multiply by the transpose of {told}. nn.Linear (and F.linear) "
+              "keeps its matrix transposed; here every matrix is used as x @ w.",
+              {"project": f"transposed {which}"}, rare=which != "qk")
+      for which, told in (("qk", "w_q and of w_k"), ("q", "w_q"), ("k", "w_k"), ("v", "w_v"),
+                          ("kv", "w_k and of w_v"), ("qv", "w_q and of w_v"))),
     Mistake("same_projection", "Queries and keys both come from w_q. Keys have a matrix of their own.",
             {"project": "key_is_query"}),
     Mistake("same_projection", "Queries and keys both come from w_k. Queries have a matrix of their own.",
@@ -455,8 +503,9 @@ PROJECT = (
     Mistake("same_projection", "The keys come from w_v, as the values do. They have a matrix of their own.",
             {"project": "key_is_value"}),
     Mistake("same_projection", "The queries come from w_v. They have a matrix of their own.",
-            {"project": "query_is_value"}),
-    Mistake("same_projection", "Queries, keys and values all come from w_q.", {"project": "all_query"}),
+            {"project": "query_is_value"}, rare=True),
+    Mistake("same_projection", "Queries, keys and values all come from w_q.", {"project": "all_query"},
+            rare=True),
     Mistake("roles_swapped", "Queries come from w_k and keys from w_q. Who asks and who is asked are "
             "exchanged. (Keys times queries, transposed, comes to the same.)", {"project": "swapped"}),
     Mistake("roles_swapped", "Keys come from w_v and values from w_k. Each has the matrix of its own name.",
@@ -551,6 +600,15 @@ SOFTMAX = (
             {"axis": 1}),
     Mistake("softmax_over_batch", "The softmax runs over the batch. It runs over the keys, the last axis.",
             {"axis": 0}),
+    *(Mistake(name, f"{told} (Under a mask it finds nothing but hidden scores in some places, and they "
+              f"come out as {comes}.)", {"axis": axis, "empty": empty}, rare=(axis, empty) != (-2, "nan"))
+      for empty, comes in (("nan", "NaN"), ("uniform", "equal weights"))
+      for axis, name, told in (
+          (-2, "softmax_over_queries", "The softmax runs over the queries. Each query's weights must sum to "
+           "1 over its keys, the last axis."),
+          (1, "softmax_over_heads", "The softmax runs over the heads. Each head has its own, over the keys."),
+          (0, "softmax_over_batch", "The softmax runs over the batch. It runs over the keys, the last axis."),
+      )),
     Mistake("softmax_over_all", "One softmax runs over all queries and keys of a head at once. Each query "
             "has its own.", {"axis": "all"}),
     Mistake("overflow", "The exponential of a large score is infinite, and inf/inf is NaN. Subtract each "
@@ -575,9 +633,36 @@ _SMALL_ZEROED = (
     "visible scores lie lower, the row no longer sums to 1."
 )
 _LEVELS = (-5, -10, -20, -50, -100, -1000, -10000)
+# A row of which all is visible is empty where True hides, and comes out in one of these ways.
+_INVERTED = tuple(
+    Mistake("mask_inverted", f"True hides in your function, and a query that may see every key {comes}. Here "
+            "True means may attend.", {"masking": masking, "empty": empty}, convention=True, rare=rare)
+    for masking, empty, comes, rare in (
+        ("inverted", "nan", "gives NaN", False), ("inverted", "uniform", "weighs all keys alike", False),
+        ("inverted", "added_nan", "gives NaN", True), ("inverted", "divided_nan", "gives NaN", True),
+        *((f"inverted_{way}", "zeros", "sees them all the same", True)
+          for way in ("less_1000000000", "less_10000", "fill_-10000", "fill_-1000", "fill_-100")),
+    )
+)  # fmt: skip
+_ALWAYS = (
+    "Without a mask you hide every key{}, and with a mask those that may be seen. None hides nothing, and "
+    "True means may attend."
+)
+_HIDDEN_ALWAYS = (
+    Mistake("mask_inverted", _ALWAYS.format(", so the result is all zeros"), {"masking": "inverted_always"}),
+    Mistake("mask_inverted", _ALWAYS.format(", so all of them weigh alike"),
+            {"masking": "inverted_always_uniform", "empty": "uniform"}, rare=True),
+    Mistake("mask_inverted", _ALWAYS.format(", and a softmax of nothing but -inf is NaN"),
+            {"masking": "inverted_always_nan", "empty": "nan"}, rare=True),
+)
 MASKING = (
     Mistake("mask_inverted", "True hides in your function. Here True means may attend.",
             {"masking": "inverted"}, convention=True),
+    Mistake("mask_inverted", "You set the weights of the keys to 0 that may be seen, after the softmax. Here "
+            "True means may attend, and what is hidden is hidden before the softmax.",
+            {"masking": "inverted_after"}, rare=True),
+    *_INVERTED,
+    *_HIDDEN_ALWAYS,
     Mistake("mask_ignored", "The mask has no effect.", {"masking": "ignored"}),
     Mistake("mask_after_softmax", "The mask is applied to the weights, and what is left no longer sums to "
             "1. Hide the scores before the softmax.", {"masking": "after"}),
@@ -612,6 +697,8 @@ MASKING = (
             "sentence by sentence, and not each one for all its heads.", {"masking": "tiled"}),
     Mistake("mask_shape", "A mask of two axes is read as padding, (B, L). Here it is (L, L), query by key.",
             {"masking": "of_padding"}),
+    Mistake("mask_shape", "Every mask is reshaped to (B, 1, 1, L), as if it were one of padding. It "
+            "broadcasts as it comes: (L, L) is query by key.", {"masking": "reshaped_as_padding"}),
     Mistake("mask_shape", "The batch's axis of the mask meets the heads. It broadcasts as it comes: batch "
             "first, then heads.", {"masking": "batch_as_heads"}),
     Mistake("mask_shape", "A squeeze takes axes of size 1 from the mask, so those left meet the wrong ones. "
@@ -638,12 +725,16 @@ EMPTY = (
     Mistake("empty_row_opened", "A query that may attend to nothing sees everything: its row is opened, or "
             "something is subtracted from all its scores alike, which changes no weight. It should "
             "contribute zeros.", {"empty": "opened"}),
+    Mistake("empty_row_opened", "A query that may attend to nothing sees everything: a large number is "
+            "subtracted from all its scores alike, which changes no weight. It should contribute zeros.",
+            {"masking": "less_1000000000"}, rare=True),
     Mistake("empty_row_opened", "A query that may attend to nothing sees itself, or keeps its own value. It "
             "should contribute zeros.", {"empty": "itself"}),
     Mistake("empty_mask_is_none", "A mask without a single True is taken for none. It hides everything, and "
             "the result is zero.", {"empty": "all_or_none"}),
-    Mistake("empty_row_nan", "A query that may attend to nothing gives NaN: what is left of its row sums "
-            "to 0, and 0/0 is no number. It should contribute zeros.", {"empty": "nan"}),
+    *(Mistake("empty_row_nan", "A query that may attend to nothing gives NaN: what is left of its row sums "
+              "to 0, and 0/0 is no number. It should contribute zeros.", {"empty": empty},
+              rare=empty != "nan") for empty in ("nan", "added_nan", "divided_nan")),
     *(Mistake("empty_row_nan_gradient", "The output of an empty row is right, and its gradient is NaN: "
               "-inf was added to its scores, and what mended the output does nothing on the way back. Keep "
               "the row finite before the softmax.", {"empty": empty})
@@ -661,8 +752,8 @@ OUTPUT = (
     Mistake("output_per_head", "Each head is multiplied by a block of w_o of its own. w_o maps all heads "
             "together to all D features.", {"output": "blocks"}),
     Mistake("residual", "The input x is added to the result. The residual belongs to the layer around this "
-            "one.", {"output": "residual"}),
-    Mistake("bias", "A constant of 1 is added to the result. There is no bias.", {"output": "one"}),
+            "one.", {"added": "x"}),
+    Mistake("bias", "A constant of 1 is added to the result. There is no bias.", {"added": "one"}),
     Mistake("output_twice", "The matrix w_o is used twice.", {"output": "twice"}),
     Mistake("output_scaled", "The result is divided by the number of heads.", {"output": "scaled"}),
     Mistake("activation", "Negative results are cut off: there is no activation here.", {"output": "relu"}),
@@ -832,7 +923,7 @@ multi_head_attention = FunctionExercise(
              "batch comes first.", {"batch": "length_first"}, convention=True))),
     "Checked with one head and several, five shapes of masks, empty rows, large scores, float32, and the "
     "gradient in x and every matrix. This is the layer of the 2017 paper.",
-    properties=(finite, of_an_earlier_call(_multi_head, _multi_head_cases), _alone, rounded, _steps),
+    properties=(finite, nothing, of_an_earlier_call(_multi_head, _multi_head_cases), _alone, rounded, _steps),
     rtol=1e-4, atol=1e-5,
 )  # fmt: skip
 

@@ -14,6 +14,7 @@ from attnlib.exercises.multi_head import (
     finite,
     layer,
     level,
+    nothing,
     rounded,
     steps,
     tensors,
@@ -21,16 +22,21 @@ from attnlib.exercises.multi_head import (
 
 
 def _cross(x, memory, w_q, w_k, w_v, w_o, n_heads, memory_mask=None, *, given="right", masking="right",
-           source="right", **choices):  # fmt: skip
+           source="right", where="always", project="right", **choices):  # fmt: skip
     import torch
 
     if memory_mask is None and given.startswith("needs"):
         return getattr(memory_mask, given.split()[1]) if " " in given else _no_mask(memory_mask, given)
+    if not _ALIKE[where](x, memory):
+        project = "right"
     memory, memory_mask = _memory_of(memory, memory_mask, x, source)
     mask = None if memory_mask is None else _MASKS.get(given, _MASKS["right"])(memory_mask)
     if given == "zeroed" and memory_mask is not None:
         memory, mask = memory * memory_mask[..., None], None
-    if given in ("causal", "causal_filled", "causal_end") or (given == "causal_without" and mask is None):
+    if given in ("causal", "causal_filled", "causal_end") or (
+        (given == "causal_without" and mask is None)
+        or (given == "causal_if_as_long" and x.shape[1] == memory.shape[1])
+    ):
         gap = memory.shape[1] - x.shape[1] if given == "causal_end" else 0
         early = torch.arange(x.shape[1])[:, None] + gap >= torch.arange(memory.shape[1])
         mask = early if mask is None else mask & early
@@ -38,12 +44,21 @@ def _cross(x, memory, w_q, w_k, w_v, w_o, n_heads, memory_mask=None, *, given="r
             mask = mask | ~(mask.any(-1, keepdim=True) | early)
     if source == "keys_as_long_as_x":            # fails, but where the lengths agree
         (memory @ w_k).reshape(x.shape[0], x.shape[1], n_heads, x.shape[2] // n_heads)
+    if source == "width_sized":                  # fails, but where the widths agree
+        (x @ w_q).reshape(x.shape[0], x.shape[1], n_heads, memory.shape[2] // n_heads)
     if source == "width":
         return _of_its_width(x, memory, w_q, w_k, w_v, w_o, n_heads, mask)
-    out = layer(x, memory, w_q, w_k, w_v, w_o, n_heads, mask, masking=masking, **choices)
+    out = layer(x, memory, w_q, w_k, w_v, w_o, n_heads, mask, masking=masking, project=project, **choices)
     if given == "queries_emptied" and memory_mask is not None and memory_mask.shape[1] == x.shape[1]:
         out = out * memory_mask[..., None]
     return out
+
+
+_ALIKE = {
+    "always": lambda x, memory: True,
+    "same shape": lambda x, memory: x.shape == memory.shape,
+    "same width": lambda x, memory: x.shape[2] == memory.shape[2],
+}
 
 
 def _no_mask(memory_mask, given):
@@ -107,6 +122,23 @@ _PADS = "Look at which memory tokens are hidden, and for whom: the mask is (B, S
 _NONE = (
     "Without a mask your function fails. memory_mask may be None: then every memory token is visible."
 )
+_WHERE = "Where x and the memory have the same shape, {} Shapes tell nothing of which text is which: {}."
+_WHERE_ALIKE = tuple(
+    Mistake(name, _WHERE.format(told, "queries come from x, keys and values from the memory"),
+            {"project": project, "where": where},
+            rare=where == "same width" or project not in ("values_of_x", "keys_of_x", "queries_of_memory"))
+    for where in ("same shape", "same width")
+    for name, project, told in (
+        ("values_from_x", "values_of_x", "the values come from x."),
+        ("keys_from_x", "keys_of_x", "the keys come from x."),
+        ("self_attention", "only_x", "queries, keys and values all come from x."),
+        ("self_attention", "only_memory", "queries, keys and values all come from the memory."),
+        ("sides_swapped", "queries_of_memory", "the memory asks and x answers."),
+        ("sides_swapped", "queries_of_memory_by_k", "the memory asks and x answers."),
+        ("sides_swapped", "queries_of_memory_keys_of_x", "queries and keys change sides."),
+        ("self_attention", "queries_and_keys_of_memory", "the queries come from the memory, as the keys do."),
+    )
+)
 _CROSS = (
     Mistake("self_attention", "Queries, keys and values all come from x: the memory is not read. Keys and "
             "values come from the memory.", {"project": "only_x"}),
@@ -119,11 +151,12 @@ _CROSS = (
     *(Mistake("sides_swapped", "The memory asks and x answers. Queries come from x, keys and values from the "
               "memory.", {"project": project})
       for project in ("queries_of_memory", "queries_of_memory_by_k")),
+    *_WHERE_ALIKE,
     Mistake("query_and_output_transposed", "The two square matrices are transposed. nn.Linear keeps its "
             "matrix so; here every one is used as a @ w.",
-            {"project": "query_transposed", "output": "transposed"}),
+            {"project": "transposed q", "output": "transposed"}),
     Mistake("weights_transposed", "The matrix w_q is transposed. It is used as x @ w_q.",
-            {"project": "query_transposed"}),
+            {"project": "transposed q"}),
     *(Mistake("x_among_the_keys", "The keys and values are those of x and of the memory together. Here x "
               "only asks; what it attends to is the memory.", {"source": source})
       for source in ("joined", "joined_if_alike")),
@@ -138,21 +171,22 @@ _CROSS = (
               "S: read it off memory.shape.", {"source": source})
       for source in ("as_long_as_x", "keys_as_long_as_x")),
     Mistake("memory_averaged", "The memory is averaged before it is read.", {"source": "averaged"}),
-    Mistake("memory_width", "A head's width is taken from the memory's features. Keys are memory @ w_k, with "
-            "D features as queries have: a head has D // n_heads.", {"source": "width"}),
+    *(Mistake("memory_width", "A head's width is taken from the memory's features. Keys are memory @ w_k, "
+              "with D features as queries have: a head has D // n_heads.", {"source": source})
+      for source in ("width", "width_sized")),
     Mistake("scale_of_the_memory", "You divide by the root of the memory's length. It is the width of a head "
             "that makes dot products large.", {"scale": "memory_length"}),
     Mistake("scale_of_the_memory", "You divide by the root of the memory's width. A dot product is as long "
             "as a head of queries, D / H.", {"scale": "memory_width"}),
-    Mistake("scale_of_the_memory", "You divide by the root of Dm / H. A dot product is as long as a head of "
-            "queries, D / H.", {"scale": "memory_head"}),
+    *(Mistake("scale_of_the_memory", "You divide by the root of Dm / H. A dot product is as long as a head "
+              "of queries, D / H.", {"scale": scale}) for scale in ("memory_head", "memory_head_whole")),
     Mistake("mask_on_queries", "The mask is set on the axis of the queries. It belongs to the memory, the "
             "keys, on the last axis.", {"given": "queries"}),
     Mistake("mask_on_queries", "The mask is set on queries and keys. It belongs to the memory, the keys.",
             {"given": "both"}),
     Mistake("mask_on_queries", "Where x is as long as the memory, its outputs are emptied with the memory's "
             "mask. The mask says which keys may be seen, and nothing of queries.",
-            {"given": "queries_emptied"}),
+            {"given": "queries_emptied"}, rare=True),
     Mistake("mask_shape", "The mask broadcasts as it comes, so its sentences meet the queries. Give it axes "
             "for heads and queries: (B, 1, 1, S).", {"given": "two"}),
     *(Mistake("mask_shape", "The sentences of the mask meet the heads. Give it axes for heads and queries "
@@ -170,7 +204,10 @@ _CROSS = (
     Mistake("memory_zeroed", "Padding is set to 0 in the memory. A key of zeros has the score 0, and exp(0) "
             "is 1: hide its score instead.", {"given": "zeroed"}),
     *(Mistake("always_causal", "A causal mask is used. The whole memory is there from the start: every query "
-              "may see all of it.", {"given": given}) for given in ("causal", "causal_filled", "causal_end")),
+              "may see all of it.", {"given": given}, rare=given != "causal")
+      for given in ("causal", "causal_filled", "causal_end")),
+    Mistake("always_causal", "Where the memory is as long as x a causal mask is used. The whole memory is "
+            "there from the start, however long it is.", {"given": "causal_if_as_long"}, rare=True),
     Mistake("always_causal", "Without a mask you use a causal one. The whole memory is there from the start.",
             {"given": "causal_without"}),
     *(Mistake("mask_needed", _NONE, {"given": given})
@@ -183,7 +220,7 @@ _CROSS = (
 _ELSEWHERE = {
     "rows", "both_sides", "first_head", "keys_only", "last_query", "tiled", "of_padding", "batch_as_heads",
     "squeezed", "unsqueezed", "unsqueezed_twice", "as_key_mask", "causal", "causal_without", "causal_too",
-    "queries_too", "zeroed_fill_0",
+    "queries_too", "zeroed_fill_0", "reshaped_as_padding",
 }  # fmt: skip
 _MASKED = tuple(m for m in MASKING if m.choices["masking"] not in _ELSEWHERE)
 
@@ -201,7 +238,7 @@ def _cross_cases():
     def mask(*rows):
         return torch.tensor(rows, dtype=torch.bool)
 
-    plain, square = _made(1, 2, 3, 4, 15, 10), _made(3, 2, 4, 4, 12, 12)
+    plain, square = _made(1, 2, 3, 4, 15, 10), _made(3, 2, 4, 4, 15, 15)
     x, memory, w_q, w_k, *rest = plain
     high, ones, w_q1, w_k1 = level(x, w_q, w_k, 3, [[900.0, -900.0, 0.0]], memory)
     low = level(x, w_q, w_k, 3, [[-3e4, -1200.0, -30.0]], memory)[0]
@@ -219,7 +256,10 @@ def _cross_cases():
         Case("5 queries and a memory of 2", (*_made(2, 3, 5, 2, 8, 6), 2),
              hint="The memory has a length and a width of its own."),
         Case("a memory as wide as x", (*_made(8, 2, 3, 4, 12, 12), 3)),
-        Case("a memory as long and as wide as x", (*square, 3)),
+        Case("a memory as long and as wide as x", (*square, 3),
+             hint="Shapes tell nothing of which text is which: x asks, and the memory answers."),
+        Case("a memory as long as x and narrower", (*_made(19, 2, 4, 4, 12, 9), 2),
+             hint="The whole memory is visible, also where it is as long as x."),
         Case("a memory wider than x", (*_made(9, 2, 3, 4, 8, 12), 2)),
         Case("a memory twice as long as x", (*_made(17, 2, 2, 4, 8, 6), 2)),
         Case("as many sentences as heads and queries", (*threes, 3)),
@@ -260,7 +300,9 @@ def _steps(case, value, expected):
     return steps(*args, n_heads, None if mask is None else mask[:, None, None, :], value)
 
 
-_PLAIN_PROJECT = tuple(m for m in PROJECT if m.choices.get("project") not in ("blocks", "raw"))
+_PLAIN_PROJECT = tuple(
+    m for m in PROJECT if m.choices.get("project") not in ("blocks", "raw", "transposed q")
+)
 
 cross_attention = FunctionExercise(
     _cross, _cross_cases,
@@ -270,7 +312,7 @@ cross_attention = FunctionExercise(
             *(m for m in SHAPES if m.choices.get("batch") is None), *SOFTMAX, *_MASKED, *OUTPUT)),
     "Checked with a memory shorter and longer than x, narrower, wider and alike, with padding on every side, "
     "and with large scores. The decoder asks, and the encoder's text answers.",
-    properties=(finite, of_an_earlier_call(_cross, _cross_cases), rounded, _steps),
+    properties=(finite, nothing, of_an_earlier_call(_cross, _cross_cases), rounded, _steps),
     rtol=1e-4, atol=1e-5,
 )  # fmt: skip
 

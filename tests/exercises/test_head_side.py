@@ -88,6 +88,8 @@ def test_every_mistake_is_named(exercise, mistake):
 PAIRS = [
     ({"keys": "tiled", "values": "tiled", "scale": "none"}, "tiled and no_scale"),
     ({"values": "tiled", "masking": "inverted"}, "tiled_values and mask_inverted"),
+    ({"keys": "tiled", "values": "tiled", "scale": "keys"}, "tiled and scale_of_the_length"),
+    ({"queries": "groups_first", "scale": "none"}, "queries_in_another_order and no_scale"),
     ({"axis": -2, "keys": "first", "values": "first"}, "first_head_for_all and softmax_over_queries"),
 ]
 
@@ -131,7 +133,53 @@ def leaks(q, k, v, mask=None):
     return by_torch(q, k, v, hide.expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2]))
 
 
+def interleaved_groups(mask_too, back):
+    """Query heads cut into (G, Hkv), as where h % Hkv were the key head."""
+
+    def answer(q, k, v, mask=None):
+        b, hq, n, d = q.shape
+        shape = b, hq // k.shape[1], k.shape[1], n
+        scores = torch.einsum("bkgld,bksd->bkgls", q.reshape(*shape, d).transpose(1, 2), k) / d**0.5
+        if mask is not None:
+            mask = mask.expand(b, hq, n, k.shape[2])
+            cut = mask.reshape(*shape, -1).transpose(1, 2) if mask_too else mask.reshape(scores.shape)
+            scores = scores.masked_fill(~cut, -torch.inf)
+        out = torch.einsum("bkgls,bksd->bkgld", scores.softmax(-1), v)
+        return (out.transpose(1, 2) if back else out).reshape(q.shape)
+
+    return answer
+
+
+def inverted_by(hide, tiled=False):
+    def answer(q, k, v, mask=None):
+        group = q.shape[1] // k.shape[1]
+        k, v = ((a.repeat(1, group, 1, 1) if tiled else a.repeat_interleave(group, 1)) for a in (k, v))
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        return (scores.softmax(-1) if mask is None else hide(scores, mask)) @ v
+
+    return answer
+
+
+def infinite(scores, mask):
+    return scores.masked_fill(mask, -torch.inf).softmax(-1)
+
+
+def large(scores, mask):
+    return scores.masked_fill(mask, -1e9).softmax(-1)
+
+
 WRONG = [
+    (interleaved_groups(False, False), "queries_in_another_order", "(Hkv, G)"),
+    (interleaved_groups(True, False), "queries_in_another_order", "(Hkv, G)"),
+    (interleaved_groups(False, True), "queries_in_another_order", "(Hkv, G)"),
+    (interleaved_groups(True, True), "tiled", "h % Hkv"),
+    (inverted_by(infinite), "mask_inverted", "gives NaN"),
+    (inverted_by(large), "mask_inverted", "weighs all keys alike"),
+    (inverted_by(lambda s, mask: infinite(s, mask).nan_to_num()), "mask_inverted", "True hides"),
+    (inverted_by(infinite, tiled=True), "tiled and mask_inverted", "Two things"),
+    (inverted_by(large, tiled=True), "tiled and mask_inverted", "Two things"),
+    (spread_by(lambda h, hq, hkv: h // hkv % hkv), "divided_by_key_heads", "Hq // Hkv"),
+    (lambda q, *rest: 0 * q, None, "Your result is all zeros"),
     (spread_by(lambda h, hq, hkv: h % hkv), "tiled", "h % Hkv"),
     (repeated, "tiled", "repeat"),
     (spread_by(odd_ones_swapped), None, "Query head 5 averages the values of key/value head 0; it should be"),

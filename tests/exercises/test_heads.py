@@ -194,7 +194,62 @@ def caching(by_shape, right):
     return answer
 
 
+def cut(x, n_heads):
+    return x.reshape(*x.shape[:2], n_heads, -1)
+
+
+def dealt(x, n_heads):
+    return x.reshape(*x.shape[:2], -1, n_heads)
+
+
+def stacked(x, n_heads, order, dim):
+    return torch.stack([x[..., h::n_heads] for h in order(range(n_heads))], dim)
+
+
+def cat_reversed(x, dim):
+    return torch.cat(list(x.unbind(1))[::-1], dim)
+
+
+TWO_AXES = [
+    ("split_heads", lambda x, n: cut(x, n).permute(2, 0, 3, 1), "axes_out_of_order", "(H, B, d, L)"),
+    ("split_heads", lambda x, n: cut(x, n).permute(3, 1, 2, 0), "axes_out_of_order", "(d, L, H, B)"),
+    ("split_heads", lambda x, n: cut(x, n).permute(3, 0, 1, 2).reshape(x.shape[0], n, x.shape[1], -1),
+     "renamed", "stand as (d, B, L, H)"),
+    ("split_heads", lambda x, n: dealt(x, n).transpose(2, 3), "no_transpose and interleaved", "H-th"),
+    ("split_heads", lambda x, n: stacked(x, n, reversed, 1), "interleaved and heads_reversed", "H-th"),
+    ("split_heads", lambda x, n: stacked(x, n, list, 0), "interleaved and heads_before_batch", "H-th"),
+    ("split_heads", lambda x, n: cut(x, n).flip(2), "no_transpose and heads_reversed", "reverse"),
+    ("merge_heads", lambda x: x.permute(2, 0, 3, 1).reshape(x.shape[2], x.shape[0], -1), "axes_out_of_order",
+     "(L, B, d * H). They should be (B, L, H * d), all of a word's head 0 before its head 1"),
+    ("merge_heads", lambda x: x.permute(2, 0, 3, 1), "axes_out_of_order", "(L, B, d, H)"),
+    ("merge_heads", lambda x: x.permute(2, 3, 0, 1).reshape(x.shape[0], x.shape[2], -1), "renamed",
+     "stand as (L, d, B, H)"),
+    ("merge_heads", lambda x: cat_reversed(x, 1), "heads_as_positions and heads_reversed", "reverse"),
+    ("merge_heads", lambda x: x.transpose(1, 2).flip(2), "not_merged and heads_reversed", "reverse"),
+    ("merge_heads", lambda x: x.sum(1), "heads_added", "add"),
+    ("merge_heads", lambda x: x.sum(1).repeat(1, 1, x.shape[1]), "heads_added", "add"),
+    ("merge_heads", lambda x: torch.cat([x.sum(1), *x.unbind(1)[1:]], -1), None, "the sum of that feature"),
+    ("merge_heads", lambda x: torch.cat([x[:, 0], *[x.mean(1)] * (x.shape[1] - 1)], -1), None,
+     "the mean of that feature"),
+    ("merge_heads", lambda x: torch.cat([x[:, :2].sum(1), *x.unbind(1)[1:]], -1), None,
+     "is not one number of x"),
+]
+
+
+@pytest.mark.parametrize("exercise", ["split_heads", "merge_heads"])
+def test_no_number_of_a_case_is_the_sum_or_mean_of_others(exercise):
+    for case in EXERCISES[exercise].judge.cases():
+        x = case.args[0]
+        if exercise == "split_heads":
+            x = split_by_chunks(x, case.args[1])
+        for dim in range(4):
+            made = [x.sum(dim), x.mean(dim), x.cumsum(dim).narrow(dim, 1, x.shape[dim] - 1)]
+            for numbers in made if x.shape[dim] > 1 else []:
+                assert not torch.isin(numbers, x).any(), case.name
+
+
 WRONG = [
+    *TWO_AXES,
     ("split_heads", view_split, "view_without_transpose", "heads and positions are mixed"),
     ("split_heads", half_right_split, "no_transpose", "behind the positions"),
     ("split_heads", flat_view_split, "view_of_non_contiguous", "What copies where it must?"),

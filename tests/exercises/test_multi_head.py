@@ -127,6 +127,8 @@ PAIRS = [
     ({"project": "key_is_query", "output": "forgotten"}, "same_projection and no_output_projection"),
     ({"scale": "none", "empty": "uniform"}, "no_scale and empty_row_uniform"),
     ({"axis": -2, "join": "view"}, "merge_by_view and softmax_over_queries"),
+    ({"output": "transposed", "added": "x"}, "output_transposed and residual"),
+    ({"output": "forgotten", "added": "x"}, "no_output_projection and residual"),
 ]
 
 
@@ -146,7 +148,7 @@ THREE = [
      ["merged without a transposition", "where queries and keys come from"]),
     ({"project": "raw_value", "cut": "interleaved", "join": "interleaved", "scale": "none"},
      ["values not projected", "every H-th feature", "dealt out in turn"]),
-    ({"cut": "view", "scale": "none", "output": "residual"}, ["cut without a transposition", "x added"]),
+    ({"cut": "view", "scale": "none", "added": "x"}, ["cut without a transposition", "x added"]),
     ({"cut": "batch_mixed", "scale": "none", "axis": 1}, ["no average of each head's values"]),
 ]
 
@@ -250,7 +252,71 @@ def mask_kept(x, w_q, w_k, w_v, w_o, n_heads, mask=None, kept={}):  # noqa: B006
     return by_torch(x, w_q, w_k, w_v, w_o, n_heads, mask)
 
 
+def inverted(hide, **also):
+    """A mask of which True hides, in a layer that is right or has another fault too."""
+    scale, output = also.get("scale", 1), also.get("output", True)
+
+    def answer(x, w_q, w_k, w_v, w_o, n_heads, mask=None):
+        q, k, v = (split_by_unflatten(x @ w, n_heads) for w in (w_q, w_k, w_v))
+        scores = q @ k.mT / q.shape[-1] ** 0.5 * scale
+        if mask is None and also.get("always"):
+            mask = torch.ones_like(scores, dtype=torch.bool)
+        merged = merge_by_cat((scores.softmax(-1) if mask is None else hide(scores, mask)) @ v)
+        return merged @ w_o if output else merged
+
+    return answer
+
+
+HIDE = [
+    lambda s, mask: s.masked_fill(mask, -torch.inf).softmax(-1),
+    lambda s, mask: s.masked_fill(mask, -1e9).softmax(-1),
+    lambda s, mask: s.masked_fill(mask, -1e9).softmax(-1) * ~mask,
+    lambda s, mask: (s + mask * -1e9).softmax(-1),
+    lambda s, mask: s.masked_fill(mask, -1e4).softmax(-1),
+    lambda s, mask: (s + torch.where(mask, -torch.inf, 0.0)).softmax(-1),
+    lambda s, mask: s.softmax(-1) * ~mask,
+    lambda s, mask: renormalised_by_sum(s.softmax(-1) * ~mask),
+]
+
+
+def renormalised_by_sum(weights):
+    return weights / weights.sum(-1, keepdim=True)
+
+
+@pytest.mark.parametrize("hide", HIDE)
+def test_a_mask_of_which_true_hides_is_named_however_it_is_written(hide):
+    assert check(LAYER, inverted(hide)).misconception == "mask_inverted"
+
+
+@pytest.mark.parametrize("hide", HIDE[:3])
+def test_a_mask_of_which_true_hides_is_named_beside_another_mistake(hide):
+    verdict = check(LAYER, inverted(hide, scale=5**0.5))
+    assert verdict.misconception != "mask_inverted"
+    assert "mask_inverted" in check(LAYER, inverted(hide, output=False)).misconception
+    assert check(LAYER, inverted(hide, always=True)).misconception == "mask_inverted"
+
+
+def test_all_zeros_are_told():
+    verdict = check(LAYER, inverted(HIDE[2], always=True))
+    assert "Without a mask you hide every key, so the result is all zeros" in verdict.message
+    verdict = check(LAYER, inverted(HIDE[2], always=True, output=False))
+    assert verdict.misconception == "mask_inverted and no_output_projection"
+    verdict = check(LAYER, lambda x, *rest: 0 * x)
+    assert verdict.misconception is None and "Your result is all zeros" in verdict.message
+
+
+def mask_as_padding(x, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    mask = None if mask is None else mask.view(x.shape[0], 1, 1, x.shape[1])
+    return by_torch(x, w_q, w_k, w_v, w_o, n_heads, mask)
+
+
+def by_linear(x, w_q, w_k, w_v, w_o, n_heads, mask=None):
+    return by_torch(x, w_q.T, w_k.T, w_v, w_o, n_heads, mask)
+
+
 WRONG = [
+    (by_linear, "weights_transposed", "w_q and of w_k"),
+    (mask_as_padding, "mask_shape", "as if it were one of padding"),
     (infinite_fill, "empty_row_nan", "0/0"),
     (masked_by(times_infinity), "zero_times_infinity", "0 times infinity"),
     (masked_by(one_minus_mask_times_infinity), "zero_times_infinity", "is NaN"),

@@ -100,6 +100,8 @@ PAIRS = [
     ({"scale": "model", "masking": "inverted"}, "scale_of_the_model and mask_inverted"),
     ({"project": "keys_of_x", "output": "forgotten"}, "keys_from_x and no_output_projection"),
     ({"given": "causal", "scale": "none"}, "always_causal and no_scale"),
+    ({"output": "transposed", "added": "x"}, "output_transposed and residual"),
+    ({"project": "values_of_x", "where": "same shape", "scale": "none"}, "values_from_x and no_scale"),
 ]
 
 
@@ -139,7 +141,61 @@ def dropping(x, memory, w_q, w_k, w_v, w_o, n_heads, memory_mask=None):
     return by_torch(x, memory, w_q, w_k, w_v, w_o, n_heads, memory_mask) * (torch.rand(()) + 1)
 
 
+def where_alike(choose, more=None, alike=lambda x, memory: x.shape == memory.shape):
+    """Queries, keys and values of other texts, where x and memory have the same shape."""
+
+    def answer(x, memory, w_q, w_k, w_v, w_o, n_heads, memory_mask=None):
+        texts = choose(x, memory) if alike(x, memory) else (x, memory, memory)
+        q, k, v = (heads_of(a @ w, n_heads) for a, w in zip(texts, (w_q, w_k, w_v), strict=True))
+        mask = None if memory_mask is None else memory_mask[:, None, None, :]
+        out = merged(F.scaled_dot_product_attention(q, k, v, attn_mask=mask)) @ w_o
+        return out if more is None or not alike(x, memory) else more(out, x)
+
+    return answer
+
+
+def as_wide(x, memory):
+    return x.shape[-1] == memory.shape[-1]
+
+
+def inverted_by(hide):
+    def answer(x, memory, w_q, w_k, w_v, w_o, n_heads, memory_mask=None):
+        q, k, v = heads_of(x @ w_q, n_heads), heads_of(memory @ w_k, n_heads), heads_of(memory @ w_v, n_heads)
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        if memory_mask is not None:
+            scores = hide(scores, memory_mask[:, None, None, :])
+        return merged(scores.softmax(-1).nan_to_num(nan=0.0 if hide is finite else torch.nan) @ v) @ w_o
+
+    return answer
+
+
+def finite(scores, mask):
+    return scores.masked_fill(mask, -torch.inf)
+
+
+def width_of_memory(x, memory, w_q, w_k, w_v, w_o, n_heads, memory_mask=None):
+    (x @ w_q).view(*x.shape[:2], n_heads, memory.shape[-1] // n_heads)
+    return by_torch(x, memory, w_q, w_k, w_v, w_o, n_heads, memory_mask)
+
+
 WRONG = [
+    (width_of_memory, "memory_width", "D // n_heads"),
+    (where_alike(lambda x, m: (x, m, x)), "values_from_x", "have the same shape, the values come from x"),
+    (where_alike(lambda x, m: (x, x, m)), "keys_from_x", "have the same shape, the keys come from x"),
+    (where_alike(lambda x, m: (m, x, x)), "sides_swapped", "the memory asks and x answers"),
+    (where_alike(lambda x, m: (x, x, x)), "self_attention", "all come from x"),
+    (where_alike(lambda x, m: (m, m, m)), "self_attention", "all come from the memory"),
+    (where_alike(lambda x, m: (m, m, x)), "self_attention", "as the keys do"),
+    (where_alike(lambda x, m: (m, x, m)), "sides_swapped", "queries and keys change sides"),
+    (where_alike(lambda x, m: (x, x, x), alike=as_wide), "self_attention", "all come from x"),
+    (where_alike(lambda x, m: (m, x, x), alike=as_wide), "sides_swapped", "x answers"),
+    (where_alike(lambda x, m: (x, m, m), lambda out, x: out + x.sin()), None, "is no average of each head's"),
+    (where_alike(lambda x, m: (x, m + x, m)), None, "where queries and keys come from"),
+    (where_alike(lambda x, m: (x, m + x, x), lambda out, x: out), None, "Found: values from x."),
+    (inverted_by(finite), "mask_inverted", "True hides"),
+    (inverted_by(lambda s, mask: s.masked_fill(mask, -torch.inf)), "mask_inverted", "gives NaN"),
+    (inverted_by(lambda s, mask: s.masked_fill(mask, -1e9)), "mask_inverted", "weighs all keys alike"),
+    (lambda x, *rest: 0 * x, None, "Your result is all zeros"),
     (padding_like_torch, "mask_inverted", "True hides"),
     (mask_as_it_comes, "mask_shape", "(B, 1, 1, S)"),
     (length_of_x, "memory_length_from_x", "read it off memory.shape"),
