@@ -10,7 +10,7 @@ from attnlib.exercises import record
 from attnlib.exercises.answers import short
 from attnlib.exercises.catalogue import EXERCISES
 from attnlib.exercises.progress import Listing, Progress
-from attnlib.exercises.verdict import Note, unanswered
+from attnlib.exercises.verdict import Note, unanswered, wrong
 
 __all__ = ["check", "exercises", "hint", "progress", "solution"]
 
@@ -93,7 +93,7 @@ def exercises():
 
 def progress():
     """Show which exercises you passed and tried, lesson by lesson, and where this is kept."""
-    return Progress(EXERCISES.values(), record.read(), record.path()).show()
+    return Progress(EXERCISES.values(), record.read(), record.path(), record.kept()).show()
 
 
 def _find(id):
@@ -111,6 +111,9 @@ def _judged(exercise, answer):
         return exercise.judge(answer)
     except NotImplementedError:
         return unanswered("Replace the line that raises NotImplementedError and run the cell again.")
+    except (Exception, SystemExit) as error:  # raised by the answer itself, when it was looked at
+        told = f"Your answer cannot be read: looking at it raised {type(error).__name__}."
+        return wrong(told, "unreadable")
 
 
 def _keep(exercise, answer, verdict):

@@ -91,5 +91,8 @@ def _of_the_package(module):
 
 
 def short(answer, text=repr, length=60):
-    shown = text(answer)
+    try:
+        shown = text(answer)
+    except Exception:
+        return f"something of type {type(answer).__name__}"
     return shown if len(shown) <= length else shown[: length - 3] + "..."

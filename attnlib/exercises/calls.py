@@ -17,6 +17,7 @@ from attnlib.exercises.answers import imports_torch
 
 SECONDS = 4.0          # by the clock, for a call that waits
 CPU_SECONDS = 1.2      # of work; a busy machine does not shorten it
+ALL_SECONDS = 10.0     # by the clock, for all calls of one check
 
 
 class _TimeIsUp(BaseException):
@@ -68,36 +69,38 @@ def call(function, args, kwargs=None, *, seconds=SECONDS, cpu_seconds=CPU_SECOND
     if "torch" not in sys.modules and imports_torch(function):
         with contextlib.suppress(ImportError):
             import torch  # noqa: F401  its first import takes longer than a call may
-    loaded = len(sys.modules)
-    outcome = _called(function, args, kwargs or {}, seconds, cpu_seconds)
-    if outcome.late and len(sys.modules) > loaded:  # it waited for an import, which comes once
-        outcome = _called(function, args, kwargs or {}, seconds, cpu_seconds)
+    outcome, imported = _called(function, args, kwargs or {}, seconds, cpu_seconds)
+    if outcome.late and imported:  # it waited for an import, which comes once
+        outcome, _ = _called(function, args, kwargs or {}, seconds, cpu_seconds)
     return outcome
 
 
 def _called(function, args, kwargs, seconds, cpu_seconds):
+    """The outcome, and whether the call imported something."""
     copies = [copy_of(arg) for arg in args]
-    with _fixed_surroundings():
-        before = _random_states()
+    with _held_back(), fixed_surroundings():
+        before, loaded = _random_states(), len(sys.modules)
         try:
             with _time_limit(seconds, cpu_seconds):
                 value = function(*copies, **{name: copy_of(x) for name, x in kwargs.items()})
             drew = _random_states() != before
-        except NotImplementedError:
-            return Outcome(error="raised NotImplementedError", unanswered=True)
         except _TimeIsUp:
-            return Outcome(error="did not end within the time that a call may take", late=True)
+            late = Outcome(error="did not end within the time that a call may take", late=True)
+            return late, len(sys.modules) > loaded
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            return failure(error)
+            # Torch raises the same where a type has no kernel, and says so.
+            if type(error) is NotImplementedError and "not implemented for" not in str(error):
+                return Outcome(error="raised NotImplementedError", unanswered=True), False
+            return failure(error), False
     changed = (i for i, (a, b) in enumerate(zip(copies, args, strict=True)) if not _equal(a, b))
     return Outcome(
         value,
         None if value is not None else "returned None. Does it end with a return?",
         changed=next(changed, None),
         drew=drew,
-    )
+    ), False
 
 
 def _random_states():
@@ -111,7 +114,8 @@ def _random_states():
 def failure(error):
     """The outcome of a call that raised ``error``."""
     name, told = type(error).__name__, _told(error)
-    return Outcome(error=f"raised {name}: {told}", raised=(name, re.sub(r"\d+", "#", told)))
+    words = f": {told}" if told else ""
+    return Outcome(error=f"raised {name}{words}", raised=(name, re.sub(r"\d+", "#", told)))
 
 
 def copy_of(argument):
@@ -151,53 +155,55 @@ def _equal(a, b):
 def _told(error):
     try:
         text = " ".join(str(error).split())
-    except Exception:
+    except BaseException:
         return "an error without words"
     return text if len(text) <= 200 else text[:197] + "..."
 
 
 @contextlib.contextmanager
-def _fixed_surroundings():
-    """One state of everything global that a function may read, and the caller's own put back after it.
-
-    The verdict on a function that draws random numbers or makes tensors of the default type is then the
-    same each time, whatever the learner's session has seeded or set.
-    """
-    torch = sys.modules.get("torch")
-    states = random.getstate(), np.random.get_state()
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
-        stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
-        stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore")
-        stack.enter_context(np.errstate(all="ignore"))
-        random.seed(0)
-        np.random.seed(0)
-        if torch:
-            stack.callback(torch.set_default_dtype, torch.get_default_dtype())
-            stack.callback(torch.random.set_rng_state, torch.random.get_rng_state())
-            stack.enter_context(torch.enable_grad())
-            torch.set_default_dtype(torch.float32)
-            torch.random.default_generator.manual_seed(0)
-        try:
-            yield
-        finally:
-            random.setstate(states[0])
-            np.random.set_state(states[1])
+def _held_back():
+    """Nothing is printed. Streams belong to the whole process, so only the main thread holds them back."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        yield
 
 
 @contextlib.contextmanager
-def one_thread():
-    """Torch works in one thread: for small tensors more are slower, and a verdict must not depend on them."""
+def fixed_surroundings():
+    """One state of everything global that a function may read, and the caller's own put back after it.
+
+    The verdict on a function that draws random numbers or makes tensors of the default type is then the
+    same each time, whatever the learner's session has seeded or set. Torch works in one thread: for small
+    tensors more are slower.
+    """
     torch = sys.modules.get("torch")
-    before = torch and torch.get_num_threads()
-    if torch:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        stack.enter_context(np.errstate(all="ignore"))
+        stack.callback(random.setstate, random.getstate())
+        stack.callback(np.random.set_state, np.random.get_state())
+        random.seed(0)
+        np.random.seed(0)
         if torch:
-            torch.set_num_threads(before)
+            stack.callback(_set_device, torch, torch.get_default_device())
+            stack.callback(torch.set_num_threads, torch.get_num_threads())
+            stack.callback(torch.set_default_dtype, torch.get_default_dtype())
+            stack.callback(torch.random.set_rng_state, torch.random.get_rng_state())
+            stack.enter_context(torch.inference_mode(False))
+            stack.enter_context(torch.enable_grad())
+            _set_device(torch, torch.device("cpu"))
+            torch.set_num_threads(1)
+            torch.set_default_dtype(torch.float32)
+            torch.random.default_generator.manual_seed(0)
+        yield
+
+
+def _set_device(torch, device):
+    if torch.get_default_device() != device:
+        torch.set_default_device(None if device.type == "cpu" else device)
 
 
 @contextlib.contextmanager
@@ -206,9 +212,11 @@ def _time_limit(seconds, cpu_seconds):
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
+    running = True
 
     def stop(*_):
-        raise _TimeIsUp
+        if running:
+            raise _TimeIsUp
 
     timers = (
         (signal.SIGALRM, signal.ITIMER_REAL, seconds),
@@ -216,10 +224,11 @@ def _time_limit(seconds, cpu_seconds):
     )
     before = [(name, signal.signal(name, stop)) for name, _, _ in timers]
     for _, timer, limit in timers:
-        signal.setitimer(timer, limit)
+        signal.setitimer(timer, limit, 0.01)    # again and again: a function may swallow what stops it
     try:
         yield
     finally:
+        running = False
         for _, timer, _ in timers:
             signal.setitimer(timer, 0)
         for name, handler in before:

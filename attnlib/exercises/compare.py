@@ -1,8 +1,12 @@
 """Whether a result is right, and if not, what is wrong with it, from its type to its entries."""
 
+import math
+
 import numpy as np
 
 from attnlib.exercises.calls import is_tensor
+
+PARTS = 10     # more results than any exercise asks for; a longer list is one wrong thing
 
 
 def complaint(value, ours, rtol=1e-4, atol=1e-6):
@@ -56,8 +60,8 @@ def alike(value, ours, rtol=1e-4, atol=1e-6):
 
 def _middle(x):
     """A number from the middle of a result, of the first part of several; 0 where there is none."""
-    if isinstance(x, (tuple, list)) and x:
-        return _middle(x[0])
+    if isinstance(x, (tuple, list)):
+        return 0.0 if not x or isinstance(x[0], (tuple, list)) else _middle(x[0])
     try:
         if (is_tensor(x) or isinstance(x, np.ndarray)) and 0 not in x.shape:
             return float(x[tuple(n // 2 for n in x.shape)])
@@ -85,7 +89,8 @@ def _as_array(value, ours):
     if ("bool" in wanted) != ("bool" in got):
         must = "boolean" if "bool" in wanted else "of numbers"
         return None, f"the result must be {must}; yours has dtype {got}."
-    if "float" in wanted and "float" not in got and value.ndim:
+    floating = value.is_floating_point() if is_tensor(value) else value.dtype.kind == "f"
+    if "float" in wanted and not floating and value.ndim:
         return None, f"the result must be of a floating type; yours has dtype {got}."
     return value, None
 
@@ -105,8 +110,15 @@ def floats(x):
 def shapes(x):
     """The shape of a result, or the shapes of several."""
     if isinstance(x, (tuple, list)):
-        return [shapes(part) for part in x]
+        return [tuple(getattr(part, "shape", ())) for part in x[:PARTS]]
     return tuple(getattr(x, "shape", ()))
+
+
+def entries(x):
+    """How many numbers a result holds; of what is no array, how many parts."""
+    if isinstance(x, (tuple, list)):
+        return len(x) if len(x) > PARTS else sum(math.prod(shape) for shape in shapes(x))
+    return math.prod(shapes(x))
 
 
 def kind(x):

@@ -3,13 +3,14 @@
 A good test passes what is right, however it is written, and catches what is wrong.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from attnlib.exercises.answers import short, uses_the_package
-from attnlib.exercises.calls import call, is_tensor
+from attnlib.exercises.calls import ALL_SECONDS, call, fixed_surroundings, is_tensor
 from attnlib.exercises.verdict import right, unanswered, wrong
 
 
@@ -61,9 +62,17 @@ class LearnerTest:
             return wrong(f"Give a function, without calling it; got {short(test)}.")
         if uses_the_package(test):
             return wrong("Your function calls the package. Write it yourself.", "package")
-        fooled, answers = [], []
+        with fixed_surroundings():
+            return self._judge(test)
+
+    def _judge(self, test):
+        fooled, answers, begun = [], [], time.monotonic()
         for implementation in self.implementations:
             outcome = call(test, implementation.make())
+            if outcome.late or time.monotonic() - begun > ALL_SECONDS:
+                return wrong(
+                    f"At '{implementation.name}' your function has taken too long. Does a loop of it never "
+                    "end, or does it call the model more often than it must?", "too_slow")
             if outcome.unanswered:
                 return unanswered("Replace the line that raises NotImplementedError and run the cell again.")
             if outcome.error:

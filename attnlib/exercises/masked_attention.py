@@ -419,11 +419,22 @@ attention = FunctionExercise(
     _attention,
     _attention_cases,
     (
-        Mistake(
-            "polarity",
-            "You hide where the mask is True, as nn.MultiheadAttention does. Here True means: may attend.",
-            {"hides": True},
-            convention=True,
+        *(
+            Mistake(
+                "polarity",
+                "You hide where the mask is True, as nn.MultiheadAttention does. Here True means: may "
+                f"attend.{more}",
+                {"hides": True} | choices,
+                convention=not choices,
+            )
+            for choices, more in (
+                ({}, ""),
+                # A row that may see everything is then hidden throughout.
+                ({"empty": "nan"}, " And a row that is hidden throughout is NaN; its output is to be 0."),
+                ({"fill": "lowest"}, " And a row that is hidden throughout sees all; its output is to be 0."),
+                ({"fill": "-1e9", "clean": None}, " And a row that is hidden throughout sees all; its output "
+                 "is to be 0."),
+            )
         ),
         Mistake("mask_ignored", "The mask has no effect. Where it is False the score must lose against all "
                 "others.", {"fill": "ignored"}),

@@ -306,11 +306,7 @@ def _link(query, j, visible, row, why):
 
 @dataclass(frozen=True)
 class _MaskExercise(FunctionExercise):
-    """A judge of masks.
-
-    A wrong shape that no mistake explains is told what the axes are. A function whose results change from
-    call to call, as from a mask or an id that it keeps, is told so, where a mistake explains it in part.
-    """
+    """A judge of masks: of a wrong shape that no mistake explains it tells what the axes are."""
 
     axes: str = ""
 
@@ -319,12 +315,7 @@ class _MaskExercise(FunctionExercise):
         if isinstance(value, np.ndarray) and shapes(value) != shapes(expected[first]):
             hint = f"{self.axes} {cases[first].hint}".rstrip()
             cases = [replace(case, hint=hint) if i == first else case for i, case in enumerate(cases)]
-        told = function, cases, outcomes, expected, problems, first
-        verdict = super()._diagnose(*told)
-        if verdict.misconception and "yours differs from this mistake" in verdict.message:
-            if self._wavers(function, cases, outcomes, first):
-                return replace(self, mistakes=())._diagnose(*told)
-        return verdict
+        return super()._diagnose(function, cases, outcomes, expected, problems, first)
 
 
 _BOOLEAN = (

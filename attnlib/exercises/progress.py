@@ -42,8 +42,8 @@ class Progress(Shown):
         The file that holds the record.
     """
 
-    def __init__(self, exercises, entries, path):
-        self._exercises, self._entries, self.path = tuple(exercises), entries, path
+    def __init__(self, exercises, entries, path, kept):
+        self._exercises, self._entries, self.path, self._kept = tuple(exercises), entries, path, kept
         self.passed = tuple(e.id for e in self._exercises if self._state(e) == "passed")
         self.tried = tuple(e.id for e in self._exercises if self._state(e) == "tried")
 
@@ -74,6 +74,8 @@ class Progress(Shown):
 
     @property
     def _foot(self):
+        if not self._kept:
+            return f"{self.path} cannot be written: this lasts as long as the session."
         return f"Kept in {self.path}; delete the file to begin anew."
 
     def _state(self, exercise):

@@ -5,11 +5,13 @@ record lasts as long as the session.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import tempfile
 from pathlib import Path
 
+import filelock
 import platformdirs
 
 _session = {}     # what could not be written
@@ -24,7 +26,7 @@ def path():
 def read():
     """All entries: the exercise's id, and a dict with ``passed``, ``tries``, ``hints`` and ``prediction``."""
     found = {}
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, RecursionError):
         found = json.loads(path().read_text(encoding="utf-8"))
     found = found if isinstance(found, dict) else {}
     return {name: entry for name, entry in (found | _session).items() if isinstance(entry, dict)}
@@ -37,13 +39,30 @@ def entry(exercise):
 
 def change(exercise, **values):
     """Enter values for one exercise; what other sessions wrote meanwhile stays."""
-    entries = read()
-    entries[exercise] = entries.get(exercise, {}) | values
-    try:
-        _write(entries)
-        _session.clear()
-    except OSError:
-        _session[exercise] = entries[exercise]
+    with _alone():
+        entries = read()
+        entries[exercise] = entries.get(exercise, {}) | values
+        try:
+            _write(entries)
+            _session.clear()
+        except OSError:
+            _session[exercise] = entries[exercise]
+
+
+def kept():
+    """Whether all that is known stands in the file."""
+    return not _session
+
+
+@contextlib.contextmanager
+def _alone():
+    """No other process changes the record meanwhile; where locks are not to be had, on good faith."""
+    name = hashlib.sha256(str(path().absolute()).encode()).hexdigest()[:16]
+    lock = filelock.FileLock(Path(tempfile.gettempdir()) / f"attnlib-{name}.lock", timeout=2)
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError, NotImplementedError, filelock.Timeout):
+            stack.enter_context(lock)
+        yield
 
 
 def _write(entries):
@@ -66,5 +85,5 @@ def _write(entries):
 def _readable(file):
     try:
         return isinstance(json.loads(file.read_text(encoding="utf-8")), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False

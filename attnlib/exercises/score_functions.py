@@ -602,7 +602,7 @@ def general_score(q, k, w):
             "First the two parts: q @ w_q.T has the shape (Lq, da), k @ w_k.T has (Lk, da).",
             "Every query meets every key: (Lq, 1, da) plus (1, Lk, da) is (Lq, Lk, da). Index with None to "
             "get an axis of length one.",
-            "tanh of that sum; then a product with v sums the last axis away.",
+            "The tanh of that sum; then a product with v sums the last axis away.",
         ),
         """
 import numpy as np

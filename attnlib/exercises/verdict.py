@@ -23,7 +23,7 @@ class Shown:
     def show(self):
         shell = _notebook()
         if shell is None:
-            print(self)
+            _print(str(self))
         else:
             from IPython.display import display
 
@@ -35,6 +35,14 @@ class Shown:
         shell = _notebook()
         if shell is None or self._cell != shell.execution_count:
             self.show()
+
+
+def _print(text):
+    try:
+        print(text)
+    except UnicodeEncodeError:  # a terminal or file that knows fewer characters
+        known = sys.stdout.encoding or "ascii"
+        print(text.encode(known, "replace").decode(known))
 
 
 def _notebook():

@@ -408,3 +408,16 @@ def test_errors_are_the_same_for_tensors():
         assert all(word in str(caught.value) for word in words)
     with pytest.raises(ValueError, match="k is on meta, q on cpu"):
         attention(a, a.to("meta"), a)
+
+
+def test_products_beyond_the_input_s_own_type_are_right():
+    """float16 ends at 65504 and a byte at 127; what is multiplied is wider."""
+    q, k = (np.array([[x] * 4 for x in rows], np.float16) for rows in ((200, 0.01), (200, 200, 199)))
+    v = np.array([[1.0, 0.0], [3.0, 1.0], [100.0, 50.0]], np.float16)
+    out, weights = attention(q, k, v, return_weights=True)
+    np.testing.assert_allclose(weights[0], [0.5, 0.5, 0], atol=1e-3)
+    np.testing.assert_allclose(out[0], [2.0, 0.5], rtol=1e-2)
+    small = [np.array(rows, np.int8) for rows in ([[100, 90]], [[100, 100], [-100, 90]], [[1], [2]])]
+    out, weights = attention(*small, return_weights=True)
+    np.testing.assert_allclose(weights, [[1.0, 0.0]], atol=1e-6)
+    np.testing.assert_allclose(out, [[1.0]], atol=1e-6)

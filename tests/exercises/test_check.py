@@ -2,6 +2,7 @@
 
 import html
 import json
+import os
 import re
 import subprocess
 import sys
@@ -190,7 +191,7 @@ def test_the_record_is_one_small_readable_file(folder):
     assert progress().passed == ()
 
 
-DAMAGED = ["", "{", "[1]", '{"outvoted": 3}', '{"outvoted": {"tries": "x", "hints": -2}}',
+DAMAGED = ["", "[" * 100_000, "{", "[1]", '{"outvoted": 3}', '{"outvoted": {"tries": "x", "hints": -2}}',
            '{"no_such_exercise": {"passed": true}}', "\x00"]  # fmt: skip
 
 
@@ -264,25 +265,30 @@ def test_numpy_exercises_bring_no_torch():
     assert ran.returncode == 0, ran.stderr
 
 
-def test_a_notebook_shows_a_verdict_once_a_cell():
-    from IPython.testing.globalipapp import get_ipython, start_ipython
+IN_A_NOTEBOOK = """
+from IPython.testing.globalipapp import start_ipython
 
-    shell = start_ipython() or get_ipython()
-    shown = []
-    shell.display_pub.publish = lambda data, *args, **kwargs: shown.append(data)
-    run = shell.run_cell
-    run("from attnlib.exercises import check")
-    run("check('outvoted', 3)", store_history=True)
-    assert len(shown) == 1 and shown[0]["text/plain"].startswith("Not yet. With 3 copies")
-    assert "<div" in shown[0]["text/html"]
-    run("verdict = check('outvoted', 8)", store_history=True)
-    assert len(shown) == 2
-    run("verdict", store_history=True)
-    assert len(shown) == 3, "asked for again in a later cell, it is shown again"
-    run("quiet = check('outvoted', 8, show=False)", store_history=True)
-    assert len(shown) == 3
-    run("check('outvoted', 8, show=False)", store_history=True)
-    assert len(shown) == 4
+shell, shown = start_ipython(), []
+shell.display_pub.publish = lambda data, *args, **kwargs: shown.append(data)
+shell.run_cell("from attnlib.exercises import check")
+for cell, many in [
+    ("check('outvoted', 3)", 1),
+    ("verdict = check('outvoted', 8)", 2),
+    ("verdict", 3),                                    # asked for again in a later cell
+    ("quiet = check('outvoted', 8, show=False)", 3),
+    ("check('outvoted', 8, show=False)", 4),
+]:
+    shell.run_cell(cell, store_history=True)
+    assert len(shown) == many, (cell, len(shown))
+assert shown[0]["text/plain"].startswith("Not yet. With 3 copies") and "<div" in shown[0]["text/html"]
+"""
+
+
+def test_a_notebook_shows_a_verdict_once_a_cell(folder):
+    env = {**os.environ, "IPYTHONDIR": str(folder)}
+    ran = subprocess.run([sys.executable, "-c", IN_A_NOTEBOOK], capture_output=True, text=True,
+                         encoding="utf-8", env=env)  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
 
 
 @pytest.mark.parametrize("exercise", [name for name, e in EXERCISES.items() if e.kind == "function"])
@@ -291,3 +297,45 @@ def test_mistakes_are_data(exercise):
     assert isinstance(judge, FunctionExercise) and len(judge.cases()) >= 4 and len(judge.mistakes) >= 6
     for mistake in judge.mistakes:
         assert mistake.hint[-1] in ".?)" and mistake.choices, mistake.name
+
+
+class Unreadable:
+    def __repr__(self):
+        raise ValueError
+
+    def __array__(self, *args, **kwargs):
+        raise SystemExit
+
+    def __iter__(self):
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("exercise", EXERCISES)
+def test_an_answer_that_cannot_be_looked_at_is_judged(exercise):
+    verdict = check(exercise, Unreadable(), show=False)
+    assert verdict.passed is False and verdict.message
+
+
+def test_two_sessions_lose_nothing_of_each_other(folder):
+    code = (
+        "import sys\nfrom attnlib.exercises import record\n"
+        "for i in range(40): record.change(f'{sys.argv[1]}{i}', passed=True)"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", code, name]) for name in "ab"]
+    assert [process.wait() for process in running] == [0, 0]
+    assert len(record.read()) == 80
+
+
+def test_a_terminal_that_knows_few_characters_is_served():
+    code = "from attnlib.exercises import progress; progress()"
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, env=env)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_the_map_says_where_nothing_can_be_kept(folder, monkeypatch, capsys):
+    (folder / "file").write_text("", encoding="utf-8")
+    monkeypatch.setenv("ATTNLIB_DATA", str(folder / "file"))
+    check("outvoted", 8, show=False)
+    progress()
+    assert "lasts as long as the session" in capsys.readouterr().out

@@ -446,3 +446,79 @@ def test_a_wrong_result_of_chance_is_told_as_one():
     for draw in (random.random, np.random.rand, lambda: float(torch.rand(()))):
         verdict = BACKWARD(lambda p, g: weighted(p, g) + draw())  # noqa: B023
         assert verdict.misconception == "random" and "draws random numbers" in verdict.message
+
+
+# What a newcomer tried
+
+
+def test_the_session_s_own_settings_do_not_reach_the_verdict():
+    device, threads = torch.get_default_device(), torch.get_num_threads()
+    try:
+        torch.set_default_device("meta")
+        with np.errstate(all="raise"), torch.no_grad():
+            assert GRADIENT(lambda x: x * x).passed
+            assert BACKWARD(weighted).passed
+            assert not torch.is_grad_enabled() and np.geterr()["divide"] == "raise"
+        with torch.inference_mode():
+            assert GRADIENT(lambda x: x * x).passed
+        assert torch.get_default_device().type == "meta"
+    finally:
+        torch.set_default_device(None)
+    assert torch.get_default_device() == device and torch.get_num_threads() == threads
+
+
+def test_a_function_that_swallows_what_stops_it_is_stopped():
+    def stubborn():
+        x = 0
+        while True:
+            try:
+                x += 1
+            except:  # noqa: E722
+                pass
+
+    assert call(stubborn, (), seconds=0.2).late
+
+
+def endless_list():
+    parts = []
+    parts.append(parts)
+    return parts
+
+
+def nested_list():
+    parts = []
+    for _ in range(5000):
+        parts = [parts]
+    return parts
+
+
+@pytest.mark.parametrize("make", [endless_list, nested_list, lambda: list(range(10**6)), lambda: [[]] * 10**5,
+                                  lambda: np.ones(10**7)])  # fmt: skip
+def test_a_result_without_measure_is_refused_at_once(make):
+    begun = time.process_time()
+    verdict = BACKWARD(lambda p, g: make())
+    assert verdict.passed is False and "On three rows, the result must" in verdict.message
+    assert time.process_time() - begun < 10  # a tenth of a second on an idle machine
+
+
+def test_a_big_endian_result_is_of_a_floating_type():
+    assert BACKWARD(lambda p, g: weighted(p, g).astype(">f8")).passed
+
+
+def test_another_thread_does_not_take_the_streams(capsys):
+    import threading
+
+    entered, leave = threading.Event(), threading.Event()
+
+    def waits():
+        entered.set()
+        leave.wait(10)
+        return 1
+
+    thread = threading.Thread(target=call, args=(waits, ()))
+    thread.start()
+    entered.wait(10)
+    print("seen")
+    leave.set()
+    thread.join()
+    assert capsys.readouterr().out == "seen\n"

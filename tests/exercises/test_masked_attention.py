@@ -438,7 +438,7 @@ LATER = [
     ("attention", masks_and_renormalises, "shift_sees_hidden", "underflow"),
     ("attention", no_max, "nan_rows and overflow_masked_later", "largest visible"),
     ("attention", in_place, "changes_input", "Work on a copy"),
-    ("attention", boolean_index, "nan_rows and mask_as_index", "raised IndexError"),
+    ("attention", boolean_index, "polarity and mask_as_index", "raised IndexError"),
     ("attention", unscaled_and_over_queries, "no_scale and softmax_over_queries", "Two things"),
     ("attention", lambda q, k, v, mask=None: attention_plain(q, k, v, mask)[::-1], "weights_first", "order"),
     ("attention", last_axis_by_number, "softmax_axis_1", "Count from the end"),
