@@ -1,7 +1,8 @@
-"""Answers of others, written from the contracts alone: every right one accepted, every wrong one rejected.
+"""Answers of others, written from the contracts alone: right ones accepted, wrong ones rejected and told.
 
-`submissions/` has a file for each exercise. A line of equals signs and a name begins a submission; the comment
-below it says what is unusual about a right one or wrong with a wrong one, and which mistake the checker names.
+`submissions/` has a file for each exercise. A line of equals signs and a name begins a submission. The
+comment below it says what is unusual about a right one or wrong with a wrong one, and what the checker
+names.
 """
 
 import re
