@@ -63,7 +63,7 @@ def by_statistics(q, k):
 
 
 def by_differences(q, k):
-    s = np.einsum("nd,nd->n", q.astype(float), k.astype(float))
+    s = np.einsum("ij,ij->i", q.astype(float), k.astype(float))
     raw = 0.5 * np.mean((s[:, None] - s) ** 2)
     return raw, raw / q.shape[1]
 
@@ -82,7 +82,7 @@ def by_moments_about_the_first(q, k):
 
 def through_torch_in_32_bits(q, k):
     q, k = (torch.tensor(x, dtype=torch.float32) for x in (q, k))
-    s = torch.einsum("nd,nd->n", q, k)
+    s = torch.einsum("ij,ij->i", q, k)
     return s.var(correction=0).item(), (s / q.shape[1] ** 0.5).var(correction=0).item()
 
 
