@@ -118,7 +118,7 @@ def _judged(exercise, answer):
 
 def _keep(exercise, answer, verdict):
     """Count the try, and keep a prediction's first answer: what comes after the run is no prediction."""
-    if verdict.passed is None:
+    if verdict.passed is None or not verdict.readable:
         return
     entry = record.entry(exercise.id)
     tries = entry.get("tries", 0)
@@ -128,5 +128,4 @@ def _keep(exercise, answer, verdict):
     }
     if exercise.kind == "prediction" and "prediction" not in entry:
         values["prediction"] = short(answer)
-        values["prediction_right"] = verdict.passed
     record.change(exercise.id, **values)

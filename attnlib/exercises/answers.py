@@ -5,7 +5,7 @@ import types
 
 import numpy as np
 
-from attnlib.exercises.verdict import wrong
+from attnlib.exercises.verdict import unreadable
 
 
 def as_floats(answer):
@@ -34,11 +34,11 @@ def numbers(answer, shape, name):
     array = as_floats(answer)
     if array is None:
         quotes = " without quotes" if in_quotes(answer) else ""
-        return None, wrong(f"Let {name} be {wanted}{quotes}; got {short(answer)}.")
+        return None, unreadable(f"Let {name} be {wanted}{quotes}; got {short(answer)}.")
     if array.shape != shape:
-        return None, wrong(f"Let {name} be {wanted}; got an array of shape {array.shape}.")
+        return None, unreadable(f"Let {name} be {wanted}; got an array of shape {array.shape}.")
     if not np.isfinite(array).all():
-        return None, wrong(f"Let {name} be finite; got {short(answer)}.")
+        return None, unreadable(f"Let {name} be finite; got {short(answer)}.")
     return array, None
 
 
@@ -46,7 +46,7 @@ def letter(answer, letters):
     """``answer`` as one of the capital ``letters`` and None, or None and the verdict that complains."""
     given = answer.strip().upper() if isinstance(answer, str) else None
     if given not in tuple(letters):
-        return None, wrong(
+        return None, unreadable(
             f'Give one of the letters {", ".join(letters)} in quotes, such as "{letters[0]}"; '
             f"got {short(answer)}."
         )

@@ -65,12 +65,15 @@ class Verdict(Shown):
         The id of the mistake that was recognised; two are joined by "and".
     case : tuple or None
         The arguments that showed it.
+    readable : bool
+        Whether the answer was of the kind that is asked for; one that was not is no try and no prediction.
     """
 
     passed: bool | None
     message: str
     misconception: str | None = None
     case: tuple | None = field(default=None, compare=False)
+    readable: bool = True
 
     def __str__(self):
         return f"{self._word}. {self.message}"
@@ -119,6 +122,10 @@ def right(message):
 
 def wrong(message, misconception=None, case=None):
     return Verdict(False, message, misconception, case)
+
+
+def unreadable(message):
+    return Verdict(False, message, readable=False)
 
 
 def unanswered(message):
