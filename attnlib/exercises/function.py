@@ -26,7 +26,7 @@ from attnlib.exercises.calls import (
     fixed_surroundings,
     is_tensor,
 )
-from attnlib.exercises.compare import PARTS, alike, complaint, entries, shapes
+from attnlib.exercises.compare import PARTS, alike, complaint, entries, floats, shapes
 from attnlib.exercises.verdict import right, unanswered, wrong
 
 STATE = (
@@ -73,8 +73,9 @@ class Mistake:
     convention : bool
         Right under another convention than the exercise's.
     rare : bool
-        Tried together with another only where one of the two explains the first failing case alone: a
-        hundred mistakes make five thousand pairs, which take longer than a verdict may.
+        Tried together with another only where one of the two explains the first failing case alone, and
+        that case tells mistakes apart: a hundred make five thousand pairs, which take longer than a verdict
+        may.
     """
 
     name: str
@@ -158,7 +159,7 @@ class FunctionExercise:
                 return wrong(
                     f"On {case.name} your function {outcome.error}. Does a loop of it never end, or does it "
                     "wait for something?", "too_slow", case.args)
-            if entries(outcome.value) > 1000 + 100 * entries(ours):
+            if entries(outcome.value) > 10**6 + 100 * entries(ours):
                 return wrong(f"On {case.name}, {self._problem(case, outcome, ours)}", None, case.args)
             returned.append(outcome)
             outcomes.append(replace(outcome, value=_kept(outcome.value)))  # a later call may change it
@@ -350,7 +351,7 @@ class FunctionExercise:
                             return (mistake,), True
                         nearest, most = (mistake,), count
                     alone.setdefault(index, missed[0])
-            for pair, telling in self._pairs(alone, shows, first, bool(outcomes[first].error)):
+            for pair, telling in self._pairs(alone, shows, first, outcomes[first]):
                 joined = pair[0].choices | pair[1].choices
                 if any(
                     all(fits(style | joined, i) for i in (telling, first, *rest)) for style in self.styles
@@ -358,18 +359,22 @@ class FunctionExercise:
                     return pair, True
         return nearest, False
 
-    def _pairs(self, alone, shows, first, raised):
+    def _pairs(self, alone, shows, first, outcome):
         """Pairs worth trying, each with the case on which it is tried first.
 
         Where a mistake explains the first failing case alone, the other must explain a case that it does
         not. Else both must show there; where the submission raises, two that do not are not looked for.
         """
-        for i, j in combinations(range(len(self.mistakes)), 2):
+        telling = not outcome.error and _tells(outcome.value)
+        numbers = combinations(range(len(self.mistakes)), 2)
+        for i, j in sorted(numbers, key=lambda ij: self.mistakes[ij[0]].rare or self.mistakes[ij[1]].rare):
             pair = self.mistakes[i], self.mistakes[j]
-            apart = not pair[0].choices.keys() & pair[1].choices.keys()
-            if apart and (i in alone or j in alone):
+            rare = pair[0].rare or pair[1].rare
+            if pair[0].choices.keys() & pair[1].choices.keys():
+                continue
+            if (i in alone or j in alone) and (telling or not rare):
                 yield pair, alone.get(i, alone.get(j))
-            elif apart and not raised and i in shows and j in shows and not (pair[0].rare or pair[1].rare):
+            elif not rare and not outcome.error and i in shows and j in shows:
                 yield pair, first
 
     def _alike(self, case, outcome, made, strict):
@@ -379,6 +384,12 @@ class FunctionExercise:
                 made.raised == outcome.raised if strict else made.raised[0] == outcome.raised[0]
             )
         return alike(outcome.value, made.value, *self._tolerance(case))
+
+
+def _tells(result):
+    """Whether a result is of more than one number, all finite: zeros and NaN come of many mistakes."""
+    found = floats(result[0] if isinstance(result, (tuple, list)) and result else result)
+    return found is not None and found.size > 1 and np.isfinite(found).all() and np.ptp(found) > 0
 
 
 def _half(x):

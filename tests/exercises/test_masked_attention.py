@@ -486,7 +486,7 @@ LATER = [
     ("attention", letters("bqd,bkd->bqk", "bqk,bkd->bqd"), "one_batch_axis", "count from the end"),
     ("attention", letters("bhqd,bhkd->bhqk", "bhqk,bhkd->bhqd"), "batch_and_heads_only", "as if there were"),
     ("attention", names_for_four_axes, "batch_and_heads_only", "not enough values to unpack"),
-    ("attention", scores_by_their_sum, "no_exponential", "exponentials first"),
+    ("attention", scores_by_their_sum, "no_exponential and nan_rows", "exponentials first"),
     ("padded_attention", padded_summed_with(1e-2), "epsilon", "sum to less than 1"),
     ("padded_attention", lambda *a: padded_plain(*a) * 1.004, None, "two or three digits only"),
     ("padded_attention", lambda q, k, v, m: padded_plain(q, k, v, m & (torch.arange(m.shape[1]) > 0)),

@@ -208,7 +208,8 @@ def test_what_is_kept_from_an_earlier_call_is_told():
     def by_shape(q, k):
         return kept.setdefault(q.shape, population(q, k))
 
-    assert "Does something remain from an earlier call?" in check("dot_product_variance", by_shape).message
+    told = check("dot_product_variance", by_shape)
+    assert told.misconception == "state" and "on 7 pairs of width 3" in told.message
 
     def all_so_far(q, k, scores=[]):                        # noqa: B006
         scores.extend(sample(q, k).tolist())
