@@ -16,6 +16,8 @@ PACKAGES = {  # as people call it -> module, what pip is to be told
     "array-api-compat": ("array_api_compat", "array-api-compat>=1.9"),
     "Matplotlib": ("matplotlib", "matplotlib>=3.9"),
     "Pillow": ("PIL", "pillow>=10"),
+    "platformdirs": ("platformdirs", "platformdirs>=4"),
+    "filelock": ("filelock", "filelock>=3.12"),
     "PyTorch": ("torch", "torch>=2.13,<3"),
 }
 
