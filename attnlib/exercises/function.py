@@ -9,7 +9,6 @@ of mistakes, whose outputs a submission reproduces on every case is the one that
 import contextlib
 import inspect
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -234,8 +233,9 @@ class FunctionExercise:
         case, outcome, ours, problem = cases[first], outcomes[first], expected[first], problems[first]
         told = f"On {case.name}, {problem.replace('?.', '?')}"
         found, everywhere = self._recognise(cases, outcomes, expected, problems, first)
-        if found and not everywhere and self._wavers(function, cases, outcomes, first):
-            found = ()
+        if not everywhere and self._wavers(function, cases, outcomes, first):
+            return wrong(f"{told} With the same input again it gave something else. {STATE}", "state",
+                         case.args)
         if found:
             hints = " ".join(mistake.hint for mistake in found)
             if len(found) > 1:
@@ -245,9 +245,6 @@ class FunctionExercise:
             if not everywhere:
                 hints += " (Mend this first; it may not be all.)"
             return wrong(f"{told} {hints}", " and ".join(m.name for m in found), case.args)
-        if self._wavers(function, cases, outcomes, first):
-            return wrong(f"{told} With the same input again it gave something else. {STATE}", "state",
-                         case.args)
         earlier = self._stored(cases, outcomes, expected, first)
         if earlier:
             return wrong(f"{told} It is what your function gave on {earlier.name}. {STATE}", "state",
@@ -267,7 +264,7 @@ class FunctionExercise:
     def _lacking(self, case, value, ours):
         """The first property's sentence; one that cannot read a value has nothing to say of it."""
         for has in self.properties:
-            with contextlib.suppress(Exception), np.errstate(all="ignore"):
+            with contextlib.suppress(Exception):
                 if lacking := has(case, value, ours):
                     return lacking
         return None
@@ -327,36 +324,34 @@ class FunctionExercise:
 
         nearest, most = (), len(failing) / 2
         alone, shows = {}, set()        # a mistake that fits `first`: where else it does not
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            for index, mistake in enumerate(self.mistakes):
-                for style in self.styles:
-                    choices = style | mistake.choices
-                    result = made(choices, first)
-                    differs = not self._alike(cases[first], Outcome(expected[first]), result, strict)
-                    if differs and not (first and passes_alone(choices)):
-                        shows.add(index)
-                    told = differs or _dtypes(result.value) == _dtypes(outcomes[first].value)
-                    if not told or not self._alike(cases[first], outcomes[first], result, strict):
-                        continue
-                    missed, count = [], len(failing)
-                    for i in rest:              # the failing ones first
-                        if not fits(choices, i):
-                            missed.append(i)
-                            count -= i in failing
-                            if count <= most or len(missed) > len(cases) / 3:
-                                break
-                    else:
-                        if not missed:
-                            return (mistake,), True
-                        nearest, most = (mistake,), count
-                    alone.setdefault(index, missed[0])
-            for pair, telling in self._pairs(alone, shows, first, outcomes[first]):
-                joined = pair[0].choices | pair[1].choices
-                if any(
-                    all(fits(style | joined, i) for i in (telling, first, *rest)) for style in self.styles
-                ):
-                    return pair, True
+        for index, mistake in enumerate(self.mistakes):
+            for style in self.styles:
+                choices = style | mistake.choices
+                result = made(choices, first)
+                differs = not self._alike(cases[first], Outcome(expected[first]), result, strict)
+                if differs and not (first and passes_alone(choices)):
+                    shows.add(index)
+                told = differs or _dtypes(result.value) == _dtypes(outcomes[first].value)
+                if not told or not self._alike(cases[first], outcomes[first], result, strict):
+                    continue
+                missed, count = [], len(failing)
+                for i in rest:              # the failing ones first
+                    if not fits(choices, i):
+                        missed.append(i)
+                        count -= i in failing
+                        if count <= most or len(missed) > len(cases) / 3:
+                            break
+                else:
+                    if not missed:
+                        return (mistake,), True
+                    nearest, most = (mistake,), count
+                alone.setdefault(index, missed[0])
+        for pair, telling in self._pairs(alone, shows, first, outcomes[first]):
+            joined = pair[0].choices | pair[1].choices
+            if any(
+                all(fits(style | joined, i) for i in (telling, first, *rest)) for style in self.styles
+            ):
+                return pair, True
         return nearest, False
 
     def _pairs(self, alone, shows, first, outcome):

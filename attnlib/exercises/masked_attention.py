@@ -4,6 +4,7 @@ import numpy as np
 
 from attnlib.exercises.answers import as_floats
 from attnlib.exercises.calls import is_tensor
+from attnlib.exercises.common import unpacked
 from attnlib.exercises.compare import floats
 from attnlib.exercises.exercise import Exercise
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
@@ -31,7 +32,7 @@ def _attention(
     if scored == "first sentence" and k.ndim > 2:
         k = k[:1]
     if turn.startswith("unpacks"):
-        _unpacked(q.shape, int(turn[-1]))
+        unpacked(q.shape, int(turn[-1]))
 
     def normal(x):
         return x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1e-300)
@@ -151,16 +152,6 @@ def _attention(
     return {
         "weights first": (weights, out), "output alone": out, "weights twice": (weights, weights),
     }.get(order, (out, weights))  # fmt: skip
-
-
-def _unpacked(shape, n):
-    """Raise what Python does where a shape of another length is unpacked into ``n`` names."""
-    if n == 2:
-        _, _ = shape
-    elif n == 3:
-        _, _, _ = shape
-    else:
-        _, _, _, _ = shape
 
 
 def _attention_cases():
