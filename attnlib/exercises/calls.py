@@ -55,7 +55,7 @@ class Outcome:
     drew: bool = False
 
 
-def call(function, args, kwargs=None, *, seconds=SECONDS, cpu_seconds=CPU_SECONDS):
+def call(function, args, *, seconds=SECONDS, cpu_seconds=CPU_SECONDS):
     """Call ``function`` with copies of the arrays in ``args``.
 
     What it prints and warns of is dropped. It finds the random generators in one fixed state and torch
@@ -69,20 +69,20 @@ def call(function, args, kwargs=None, *, seconds=SECONDS, cpu_seconds=CPU_SECOND
     if "torch" not in sys.modules and imports_torch(function):
         with contextlib.suppress(ImportError):
             import torch  # noqa: F401  its first import takes longer than a call may
-    outcome, imported = _called(function, args, kwargs or {}, seconds, cpu_seconds)
+    outcome, imported = _called(function, args, seconds, cpu_seconds)
     if outcome.late and imported:  # it waited for an import, which comes once
-        outcome, _ = _called(function, args, kwargs or {}, seconds, cpu_seconds)
+        outcome, _ = _called(function, args, seconds, cpu_seconds)
     return outcome
 
 
-def _called(function, args, kwargs, seconds, cpu_seconds):
+def _called(function, args, seconds, cpu_seconds):
     """The outcome, and whether the call imported something."""
     copies = [copy_of(arg) for arg in args]
     with _held_back(), fixed_surroundings():
         before, loaded = _random_states(), len(sys.modules)
         try:
             with _time_limit(seconds, cpu_seconds):
-                value = function(*copies, **{name: copy_of(x) for name, x in kwargs.items()})
+                value = function(*copies)
             drew = _random_states() != before
         except _TimeIsUp:
             late = Outcome(error="did not end within the time that a call may take", late=True)
@@ -206,6 +206,15 @@ def _set_device(torch, device):
         torch.set_default_device(None if device.type == "cpu" else device)
 
 
+def _importing(frame):
+    """Whether the call is in an import: one that is broken off leaves half a module behind for good."""
+    while frame and frame.f_code is not _called.__code__:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
+
+
 @contextlib.contextmanager
 def _time_limit(seconds, cpu_seconds):
     """Where there are alarms and this is the main thread; elsewhere without a limit."""
@@ -214,8 +223,8 @@ def _time_limit(seconds, cpu_seconds):
         return
     running = True
 
-    def stop(*_):
-        if running:
+    def stop(_, frame):
+        if running and not _importing(frame):
             raise _TimeIsUp
 
     timers = (

@@ -10,7 +10,7 @@ import contextlib
 import inspect
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -43,7 +43,6 @@ class Case:
     name : str
         What is special about it; read after the word "On".
     args : tuple
-    kwargs : dict
     gradient_of : tuple of int
         Positional arguments, floating torch tensors, in which the gradient is compared too.
     hint : str
@@ -52,7 +51,6 @@ class Case:
 
     name: str
     args: tuple
-    kwargs: dict = field(default_factory=dict)
     gradient_of: tuple = ()
     hint: str = ""
 
@@ -96,7 +94,7 @@ class FunctionExercise:
     Attributes
     ----------
     compute : callable
-        ``compute(*args, **kwargs)`` is the reference; with a mistake's choices it is that mistake.
+        ``compute(*args)`` is the reference; with a mistake's choices as keywords it is that mistake.
     cases : callable
         Makes the list of cases, plain ones first: the first that fails is shown.
     mistakes : tuple of Mistake
@@ -109,7 +107,7 @@ class FunctionExercise:
         Choices that are no mistake by themselves (a large negative number or minus infinity under a
         mask, say), but with which a mistake comes out differently on some case.
     drive : callable or None
-        ``drive(function, *args, **kwargs)`` gives the result where one case calls the learner's function
+        ``drive(function, *args)`` gives the result where one case calls the learner's function
         several times.
     same_dtype : bool
         The result must have the type of the first argument; float16 may also come back as float32.
@@ -180,9 +178,9 @@ class FunctionExercise:
         if case.gradient_of:
             function = _with_gradients(function, case)
         if guarded:
-            return call(function, case.args, case.kwargs)
+            return call(function, case.args)
         try:
-            return Outcome(function(*case.args, **case.kwargs | choices))
+            return Outcome(function(*case.args, **choices))
         except Exception as error:
             return failure(error)
 
@@ -398,7 +396,7 @@ def _misfit(function, compute, case):
     except (TypeError, ValueError):
         return None
     try:
-        signature.bind(*case.args, **case.kwargs)
+        signature.bind(*case.args)
     except TypeError as error:
         asked = inspect.signature(compute).parameters.values()
         asked = ", ".join(str(p) for p in asked if p.kind is p.POSITIONAL_OR_KEYWORD)
@@ -407,7 +405,7 @@ def _misfit(function, compute, case):
 
 
 def _driven(drive, function):
-    return lambda *args, **kwargs: drive(function, *args, **kwargs)
+    return lambda *args: drive(function, *args)
 
 
 def _kept(result):
