@@ -1,4 +1,4 @@
-"""Exercises of lesson 05 on the softmax's relatives: sparsemax, and the softmax off by one."""
+"""Exercises of lesson 05 on the softmax's relatives: sparsemax, 1.5-entmax, and the softmax off by one."""
 
 import numpy as np
 
@@ -256,6 +256,299 @@ def sparse_scores(answer):
     return wrong(f"{told}How far apart must two scores be whose weights are 0.6 and 0.3?")
 
 
+# -------------------------------------------------------------------------- 1.5-entmax
+
+
+@np.errstate(all="ignore")
+def _entmax15(x, *, axis="last", half="right", order="down", size="right", spread="right", tau="right",
+              bounds="right", steps=None, cut="right", power=2, end="right", form="right"):  # fmt: skip
+    rest = {"half": half, "order": order, "size": size, "spread": spread, "tau": tau, "bounds": bounds,
+            "steps": steps, "cut": cut, "power": power, "end": end, "form": form}  # fmt: skip
+    if axis == "all":
+        return _entmax15(x.ravel(), **rest).reshape(x.shape)
+    if axis == "first":
+        return np.moveaxis(_entmax15(np.moveaxis(x, 0, -1), **rest), -1, 0)
+    s = x.astype(float)
+    if form != "right":
+        return _other_than_entmax15(s, form)
+    top = s.max(-1, keepdims=True)
+    inner, outer = {"right": (0.5, 0.5), "none": (1, 1), "double": (2, 2), "late": (1, 0.5),
+                    "early": (0.5, 1)}[half]  # fmt: skip
+    z = inner * (s - top)
+    best = {"down": -np.sort(-z, axis=-1), "up": np.sort(z, axis=-1), "rows": np.sort(z, axis=-1)[::-1],
+            "as it is": z}[order]  # fmt: skip
+    threshold = _threshold_of_squares(best, size, spread, tau)
+    if tau != "lowered":
+        threshold = threshold + inner * top
+    threshold = _within(threshold, bounds, inner * s, s)
+    if steps:
+        threshold = _searched(threshold, inner * top, *steps)
+    p = (best + inner * top if end == "sorted" else outer * s) - threshold
+    if end == "kept":
+        return np.where(p > 0, s, 0)
+    p = (p if cut == "uncut" else np.maximum(p, 0)) ** power
+    return p / p.sum(-1, keepdims=True) if end == "normalised" else p
+
+
+def _threshold_of_squares(best, size, spread, tau):
+    """The tau for which the squares of what lies above it sum to 1, from scores in order."""
+    n = best.shape[-1]
+    k = np.arange(1, n + 1)
+    total = best.cumsum(-1)
+    mean = total / k
+    square = (best**2).cumsum(-1)
+    apart = {"right": square - total * mean, "mean": square / k - mean**2, "raw": square, "none": 0 * square,
+             "of_means": square / k, "std": np.sqrt(np.maximum(square / k - mean**2, 0))}[spread]  # fmt: skip
+    part = (1 - apart) / k
+    if size != "all":
+        part = np.maximum(part, 0)
+    each = {
+        "no_root": mean - part, "not_divided": mean - np.sqrt(part * k),
+        "root_inside": mean - np.sqrt(part * k) / k, "sum": total - np.sqrt(part),
+        "sparse": (total - 1) / k, "squared": mean - part**2, "by_n": total / n - np.sqrt(part * k / n),
+    }.get(tau, mean - np.sqrt(part))
+    inside = 1 + k * best > total if size == "sparse" else each <= best
+    count = np.maximum(inside.sum(-1, keepdims=True), 1)
+    count = {"one_more": np.minimum(count + 1, n), "one_less": np.maximum(count - 1, 1),
+             "one": np.ones_like(count), "all": np.full_like(count, n)}.get(size, count)  # fmt: skip
+    return np.take_along_axis(each, count - 1, -1)
+
+
+def _within(threshold, bounds, z, s):
+    """Where a search between other bounds ends: at the right threshold, or at the bound nearest to it."""
+    low, high = z.min(-1, keepdims=True), z.max(-1, keepdims=True)
+    low, high = {
+        "right": (-np.inf, np.inf), "zero_one": (0, 1), "minus_one_one": (-1, 1), "from_zero": (0, high),
+        "lowest": (low, high), "unhalved": (s.max(-1, keepdims=True) - 1, s.max(-1, keepdims=True)),
+        "largest_of_all": (z.max() - 1, z.max()), "high_end": (high, high),
+    }[bounds]
+    return np.clip(threshold, low, high)
+
+
+def _searched(threshold, top, count, side):
+    """Where so many halvings of the unit interval below ``top`` leave off."""
+    whole = np.floor((threshold - top + 1) * 2.0**count)
+    return top - 1 + (whole + {"low": 0, "middle": 0.5, "high": 1}[side]) * 2.0**-count
+
+
+def _found_by_halving(z, weights, at_last=None):
+    """Weights whose threshold a search in the unit interval below the largest has found."""
+    low = z.max(-1, keepdims=True) - 1
+    for step in range(1, 55):
+        middle = low + 0.5**step
+        low = np.where(weights(z - middle).sum(-1, keepdims=True) >= 1, middle, low)
+    return (at_last or weights)(z - low)
+
+
+def _other_than_entmax15(s, form):
+    soft, sparse = _other_than_sparsemax(s, "softmax"), _sparsemax(s)
+    lead = s - s.max(-1, keepdims=True)
+    if form.startswith("power"):
+        factor, power = map(float, form[6:].split())
+        return _found_by_halving(factor * s, lambda above: np.maximum(above, 0) ** power)
+    if form == "uncut":
+        return _found_by_halving(s / 2, np.square)
+    if form == "uncut_sum":
+        return _found_by_halving(s / 2, np.square, lambda above: np.maximum(above, 0) ** 2)
+    if form == "softmax_squared":
+        return soft**2
+    p = {
+        "softmax": soft, "softmax_half": soft**0.5, "softmax_double": soft**2, "sparsemax": sparse,
+        "sparsemax_half": _sparsemax(s / 2), "sparsemax_squared": sparse**2, "sparsemax_root": sparse**0.5,
+        "sparsemax_half_squared": _sparsemax(s / 2) ** 2, "mean": soft + sparse,
+        "geometric": np.sqrt(soft * sparse), "fixed": np.maximum(1 + lead / 2, 0) ** 2,
+        "fixed_one": np.maximum(1 + lead, 0) ** 2, "positive": np.maximum(s / 2, 0) ** 2,
+        "positive_or_none": np.maximum(s / 2, 0) ** 2, "near": np.where(lead > -2, soft, 0), "squares": s**2,
+        "fixed_linear": np.maximum(1 + lead / 2, 0), "hard": (lead == 0).astype(float),
+    }[form]  # fmt: skip
+    total = p.sum(-1, keepdims=True)
+    return p / (total + (total == 0) if form == "positive_or_none" else total)
+
+
+_SPREAD = (
+    "Your sum of squared distances from the mean is another one. It is a sum over the k best, of distances "
+    "from their mean, and not divided."
+)
+_ENTMAX15 = (
+    Mistake("not_halved", "The scores are not halved. At alpha 1.5 they are multiplied by alpha less 1; as "
+            "it is, your function cuts off twice as soon.", {"half": "none"}),
+    Mistake("doubled", "The scores are doubled, and they are to be halved.", {"half": "double"}),
+    Mistake("halved_in_one_place", "Your threshold was found for the scores as they are, and is held "
+            "against their halves.", {"half": "late"}),
+    Mistake("halved_in_one_place", "Your threshold was found for halves, and is held against the scores as "
+            "they are.", {"half": "early"}),
+    Mistake("square_forgotten", "The threshold is the right one, and what lies above it is not squared. So "
+            "the weights do not sum to 1.", {"power": 1}),
+    Mistake("sparsemax_of_halves", "The square is forgotten, in the weights and in the sum that sets the "
+            "threshold: this is the sparsemax of halved scores.", {"form": "sparsemax_half"}),
+    Mistake("threshold_of_sparsemax", "Your threshold is that of the sparsemax: above it the halves sum to "
+            "1, and their squares do not.", {"tau": "sparse"}),
+    Mistake("sparsemax_squared", "You take the sparsemax of the halves, square it and divide by the sum. "
+            "That forces the sum to 1, and the zeros are still those of the sparsemax. The threshold must "
+            "be the one at which the squares sum to 1 by themselves.", {"form": "sparsemax_half_squared"}),
+    Mistake("sparsemax_squared", "You square the sparsemax and divide by the sum. That forces the sum to 1, "
+            "and the zeros are still those of the sparsemax.", {"form": "sparsemax_squared"}),
+    Mistake("normalised", "You divide by the sum at the end. With the right threshold the sum is 1 "
+            "already; dividing hides that yours is another.", {"size": "sparse", "end": "normalised"},
+            rare=True),
+    Mistake("all_counted", "All scores go into the threshold, also those that get nothing. (Where they are "
+            "far apart there is no root to draw, and you have NaN.) Only those with weight count.",
+            {"size": "all"}),
+    Mistake("all_counted", "What lies below the threshold is squared too: a negative number has a positive "
+            "square, and everybody has weight. Cut off before you square.", {"size": "all", "cut": "uncut"}),
+    Mistake("uncut", "Your threshold is the right one, and what lies below it is squared too: a negative "
+            "number has a positive square. Cut off before you square.", {"cut": "uncut"}),
+    Mistake("uncut", "Nothing is cut off, in the weights and in the sum that sets the threshold. What lies "
+            "below it has a negative distance, and its square is positive.", {"form": "uncut"}, rare=True),
+    Mistake("uncut", "Your sum counts the squares of what lies below the threshold. Those scores have no "
+            "weight: cut off there too.", {"form": "uncut_sum"}, rare=True),
+    Mistake("k_of_sparsemax", "You count those with weight by the sparsemax's test. Here more have weight: "
+            "for each k there is a threshold, and the k-th score must not lie below it.", {"size": "sparse"}),
+    Mistake("k_too_large", "One score too many is counted: your k is larger by one.", {"size": "one_more"}),
+    Mistake("k_too_small", "One score too few is counted: your k is smaller by one.", {"size": "one_less"}),
+    Mistake("k_is_one", "Your threshold is that of the best alone, 1 below its half. With others that have "
+            "weight too the squares sum to more than 1: the threshold must rise. (A search that moves the "
+            "wrong bound ends here as well.)", {"size": "one"}),
+    Mistake("unsorted", "The running sums are taken in the order in which the scores stand. The k best ones "
+            "are wanted, so the largest must come first.", {"order": "as it is"}),
+    Mistake("unsorted", "The scores are sorted from the smallest up. The k best ones are wanted, so the "
+            "largest must come first.", {"order": "up"}),
+    Mistake("rows_turned", "The sorted scores are turned round along the first axis: it is the rows that "
+            "change places. Turn each row.", {"order": "rows"}),
+    Mistake("spread", _SPREAD, {"spread": "mean"}),
+    Mistake("spread", _SPREAD, {"spread": "of_means"}, rare=True),
+    Mistake("spread", _SPREAD, {"spread": "std"}, rare=True),
+    Mistake("spread", "Your sum of squares is of the scores, and not of their distances from their mean. "
+            "Where all scores are higher it grows, and they are no further apart.", {"spread": "raw"}),
+    Mistake("spread", "How far the scores lie apart does not enter your threshold. It is right for equal "
+            "scores.", {"spread": "none"}),
+    Mistake("root_of_tau", "The root in your threshold is missing.", {"tau": "no_root"}),
+    Mistake("root_of_tau", "A square stands in your threshold where a root belongs.", {"tau": "squared"},
+            rare=True),
+    Mistake("root_of_tau", "What stands under the root is not divided by k.", {"tau": "not_divided"}),
+    Mistake("root_of_tau", "You divide the root by k. The k stands under the root.", {"tau": "root_inside"}),
+    Mistake("tau_of_sum", "The sum stands in your threshold where the mean belongs.", {"tau": "sum"}),
+    Mistake("tau_by_n", "Your threshold is divided by the number of all scores. Only k of them have weight.",
+            {"tau": "by_n"}, rare=True),
+    Mistake("tau_of_lowered_scores", "You find the threshold for scores less their maximum and hold it "
+            "against the scores as they were. Both must be lowered, or neither.", {"tau": "lowered"}),
+    Mistake("bounds_fixed", "You look for the threshold between fixed numbers, 0 and 1. Where all scores "
+            "are higher or lower, it lies elsewhere: the bounds must move with the row.",
+            {"bounds": "zero_one"}),
+    Mistake("bounds_fixed", "You look for the threshold between -1 and 1. Where all scores are higher, or "
+            "lower, it lies elsewhere: the bounds must move with the row.", {"bounds": "minus_one_one"}),
+    Mistake("bounds_fixed", "You look for the threshold from 0 upwards. It may be negative: the bounds must "
+            "move with the row.", {"bounds": "from_zero"}),
+    Mistake("bounds_from_lowest", "You look for the threshold between the row's ends. Where the scores are "
+            "close, all have weight, and the threshold lies below the lowest of them.", {"bounds": "lowest"}),
+    Mistake("bounds_not_halved", "You look for the threshold around the largest score. It lies around the "
+            "largest half.", {"bounds": "unhalved"}),
+    Mistake("bounds_of_all_rows", "Your bounds come from the largest number of the whole array. Each row "
+            "has its own threshold, and its own bounds.", {"bounds": "largest_of_all"}),
+    Mistake("all_zero", "Nobody has weight: your threshold lies at the best or above. A search ends there "
+            "that moves the wrong bound, and so does a root with the wrong sign.", {"bounds": "high_end"},
+            rare=True),
+    *(Mistake("too_few_halvings", "Your search for the threshold stops too soon: each halving brings one "
+              "more binary digit.", {"steps": (count, side)}, rare=True)
+      for count in (4, 5, 6, 8, 10, 12) for side in ("low", "middle", "high")),
+    Mistake("exponent", "The exponent is 1 divided by alpha less 1, which is 2 at alpha 1.5. You have 1/2, "
+            "alpha less 1 itself.", {"form": "power 0.5 0.5"}, rare=True),
+    Mistake("exponent", "The exponent is 1 divided by alpha less 1, which is 2. You have alpha.",
+            {"form": "power 0.5 1.5"}, rare=True),
+    Mistake("exponent", "The exponent is 1 divided by alpha less 1. You have 1 divided by alpha.",
+            {"form": "power 0.5 0.6666666666666666"}, rare=True),
+    Mistake("exponent", "The exponent is 2. You have 3.", {"form": "power 0.5 3"}, rare=True),
+    Mistake("alpha_not_lowered", "The scores are multiplied by alpha, and the exponent is 1 divided by "
+            "alpha. In both places it is alpha less 1.", {"form": "power 1.5 0.6666666666666666"}, rare=True),
+    Mistake("alpha_not_lowered", "The scores are multiplied by 1.5. It is alpha less 1, so 0.5.",
+            {"form": "power 1.5 2"}, rare=True),
+    Mistake("exponent", "The scores are not halved, and the exponent is 1.5.", {"form": "power 1 1.5"},
+            rare=True),
+    Mistake("square_forgotten", "The threshold is the right one, and the root was drawn of what lies above "
+            "it. It is squared.", {"power": 0.5}, rare=True),
+    Mistake("softmax", "This is the softmax. It has no zeros.", {"form": "softmax"}, rare=True),
+    Mistake("softmax_squared", "You square the softmax and divide by the sum. The square of an exponential "
+            "is an exponential again: this is the softmax at temperature 1/2, and it has no zeros.",
+            {"form": "softmax_double"}, rare=True),
+    Mistake("softmax_squared", "You square the softmax. That has no zeros and does not sum to 1.",
+            {"form": "softmax_squared"}, rare=True),
+    Mistake("softmax_of_halves", "This is the softmax of halved scores. There is no exponential here, and "
+            "there are zeros.", {"form": "softmax_half"}, rare=True),
+    Mistake("sparsemax", "This is the sparsemax, alpha 2.", {"form": "sparsemax"}, rare=True),
+    Mistake("mean_of_both", "You take the mean of softmax and sparsemax. It lies between the two, and it "
+            "has no zeros, since the softmax has none. Halfway is meant of alpha.", {"form": "mean"},
+            rare=True),
+    Mistake("mean_of_both", "You take the root of softmax times sparsemax. It has the zeros of the "
+            "sparsemax, and here fewer are cut off. Halfway is meant of alpha.", {"form": "geometric"},
+            rare=True),
+    Mistake("root_of_sparsemax", "You draw the root of the sparsemax and divide by the sum. The zeros are "
+            "still those of the sparsemax.", {"form": "sparsemax_root"}, rare=True),
+    *(Mistake("fixed_threshold", "You cut off at a fixed distance below the best and divide by the sum. That "
+              "is the threshold when the best is alone; others that share raise it. Nothing is divided: the "
+              "threshold is the one at which the sum is 1.", {"form": form}, rare=True)
+      for form in ("fixed", "fixed_one", "fixed_linear")),
+    Mistake("softmax_cut", "You take the softmax, cut off what lies 2 below the best and divide by the sum. "
+            "There is no exponential here, and others that share raise the threshold.", {"form": "near"},
+            rare=True),
+    Mistake("positive_part", "You cut the halves off at 0, square and divide by the sum. It is not 0 where "
+            "one cuts, and nothing is divided.", {"form": "positive"}, rare=True),
+    Mistake("positive_part", "You cut the halves off at 0, square and divide by the sum. It is not 0 where "
+            "one cuts, and a row below 0 has weights too.", {"form": "positive_or_none"}, rare=True),
+    Mistake("squares", "You square the scores and divide by the sum. A score far below 0 then weighs much.",
+            {"form": "squares"}, rare=True),
+    Mistake("argmax", "All weight goes to the best. Others that are near enough have a share.",
+            {"form": "hard"}, rare=True),
+    Mistake("not_lowered", "You set to 0 what lies below the threshold, and leave the others as they were. "
+            "Their weight is the square of what their half lies above it.", {"end": "kept"}),
+    Mistake("left_sorted", "Your weights come in the order of the sorted scores. The threshold serves the "
+            "scores where they stand.", {"end": "sorted"}),
+    Mistake("sum_over_all", "All numbers of the array compete. Each row of the last axis has its own "
+            "threshold.", {"axis": "all"}),
+    Mistake("first_axis", "You work along the first axis, and the last one is asked for.", {"axis": "first"}),
+)  # fmt: skip
+
+
+def _entmax15_cases():
+    rng = np.random.default_rng(54)
+    by_hand = "Add up the squares of what lies above your threshold. Do they come to 1?"
+    level = "Only differences count. Does the place where you look for the threshold move with the row?"
+    return [
+        Case("the scores 1, 0.5, 0.2, -1", (np.array([1.0, 0.5, 0.2, -1.0]),), hint=by_hand),
+        Case("scores out of order", (np.array([-0.3, 0.9, 0.1, 1.75, -2.0]),), hint=by_hand),
+        Case("three rows of five scores", (2 * rng.normal(size=(3, 5)),),
+             hint="Does each row have its own threshold?"),
+        Case("two times four rows of three scores", (rng.normal(size=(2, 4, 3)),),
+             hint="The last axis, whatever the others are."),
+        Case("as many rows as columns", (2 * rng.normal(size=(4, 4)),), hint="Which axis sums to 1?"),
+        Case("the same scores 100 higher", (np.array([1.0, 0.5, 0.2, -1.0]) + 100,), hint=level),
+        Case("scores all below 0", (np.array([-3.0, -3.2, -4.4, -9.0, -3.1]),), hint=level),
+        Case("rows at different heights",
+             (np.array([[6.0, 5.5, 4.0], [0.0, 0.3, -1.5], [-7.0, -6.0, -8.5]]),), hint=level),
+        Case("ties", (np.array([[0.5, 0.5, 0.5], [1.0, 1.0, -4.0], [2.0, 2.0, 2.0]]),), hint=by_hand),
+        Case("one far ahead", (np.array([[0.0, 1000.0, -1000.0], [4.5, 0.0, 1.0]]),), hint=by_hand),
+        Case("one score", (np.array([[-4.0], [7.0]]),), hint="A single score has all the weight."),
+        Case("many close scores", (rng.normal(size=(2, 40)) / 20,),
+             hint="Where all are close, all have weight. Where does the threshold lie then?"),
+        Case("many scores", (rng.normal(size=(3, 64)),), hint=by_hand),
+    ]
+
+
+def _is_close(case, value, expected):
+    value = floats(value)
+    if value is not None and value.shape == expected.shape and np.abs(value - expected).max() < 0.01:
+        return "All weights are close to the right ones, and not close enough. Does a search stop too soon?"
+    return None
+
+
+entmax15 = FunctionExercise(
+    _entmax15, _entmax15_cases, _ENTMAX15,
+    "Checked on rows in any order and at any level, with ties, with one score and with 64. The threshold is "
+    "that at which the squares sum to 1, and nothing is divided. Between softmax and sparsemax it has both: "
+    "exact zeros, and weights that reach them without a kink.",
+    properties=(_is_close, _is_a_share), rtol=1e-4, atol=1e-5,
+)  # fmt: skip
+
+
 # ------------------------------------------------------------------- softmax off by one
 
 
@@ -459,6 +752,21 @@ def sparsemax(x):
     return np.maximum(x - tau, 0)
 '''
 
+_ENTMAX15_SOLUTION = '''\
+import numpy as np
+
+
+def entmax15(x):
+    z = x / 2
+    low = z.max(-1, keepdims=True) - 1                     # here the best alone has the weight 1
+    high = low + 1                                         # and here nobody has any
+    for _ in range(50):
+        tau = (low + high) / 2
+        enough = (np.maximum(z - tau, 0) ** 2).sum(-1, keepdims=True) >= 1
+        low, high = np.where(enough, tau, low), np.where(enough, high, tau)
+    return np.maximum(z - low, 0) ** 2
+'''
+
 _OFF_BY_ONE_SOLUTION = '''\
 import numpy as np
 
@@ -492,6 +800,16 @@ EXERCISES = (
         "The threshold is the sum of the k best, less 1, by k. Subtract it from the scores as they stand and "
         "replace what is negative by 0. Keep the last axis with length 1, so that each row has its own.",
     ), _SPARSEMAX_SOLUTION, "function"),
+    Exercise("entmax15", "05", entmax15, (
+        "Call the halves z. If the threshold is the largest z less 1, how much has the best alone? And if "
+        "the threshold is the largest z itself, how much have all together?",
+        "Between these two the sum of the squares falls, without a jump, from 1 or more to 0. Halve the "
+        "interval, ask in which half the sum passes 1, and go on; 50 times are plenty. Each row has its own "
+        "interval.",
+        "Or sort, as for the sparsemax. With the k best, of mean M and with the sum S of squared distances "
+        "from M, the squares sum to k (M - tau)**2 + S. Set that to 1 and solve for tau; the right k is the "
+        "largest whose k-th z is not below its tau.",
+    ), _ENTMAX15_SOLUTION, "function"),
     Exercise("half_attention", "05", half_attention, (
         "The weights are e / (1 + sum). Which sum of the three exponentials makes the total 1/2?",
         "The exponentials must sum to 1 and be as 4 to 2 to 1. So which three numbers are they?",

@@ -1,4 +1,4 @@
-"""Lesson 05: sparsemax and off by one, written and inverted. Right ways pass, known mistakes are named."""
+"""Lesson 05: sparsemax, 1.5-entmax and off by one. Right ways pass, known mistakes are named."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ import attnlib
 from attnlib.exercises import check, softmax_relatives
 from attnlib.exercises.catalogue import EXERCISES
 
-FUNCTIONS = ("sparsemax", "softmax_off_by_one")
+FUNCTIONS = ("sparsemax", "entmax15", "softmax_off_by_one")
 
 
 def by_halving(x):
@@ -55,6 +55,49 @@ def below_the_best(x):
     return np.clip(z - tau, 0, None)
 
 
+def squares_by_halving(x):
+    z = x / 2
+    low, high = z.max(-1, keepdims=True) - 1, z.max(-1, keepdims=True)
+    for _ in range(60):
+        middle = (low + high) / 2
+        enough = (np.maximum(z - middle, 0) ** 2).sum(-1, keepdims=True) >= 1
+        low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+    return np.maximum(z - high, 0) ** 2
+
+
+def squares_by_newton(x):
+    z = x / 2
+    tau = z.max(-1, keepdims=True) - 1
+    for _ in range(60):
+        above = np.maximum(z - tau, 0)
+        tau = tau + ((above**2).sum(-1, keepdims=True) - 1) / (2 * above.sum(-1, keepdims=True))
+    return np.maximum(z - tau, 0) ** 2
+
+
+def squares_by_sorting(x):
+    best = -np.sort(-x / 2, axis=-1)
+    k = np.arange(1, x.shape[-1] + 1)
+    mean = best.cumsum(-1) / k
+    part = 1 / k - (best**2).cumsum(-1) / k + mean**2
+    tau = mean - np.sqrt(np.maximum(part, 0))
+    size = (tau <= best).sum(-1, keepdims=True)
+    return np.maximum(x / 2 - np.take_along_axis(tau, size - 1, -1), 0) ** 2
+
+
+def squares_one_row_at_a_time(x):
+    def one(row):
+        best = sorted(value / 2 for value in row.tolist())
+        while True:
+            mean = sum(best) / len(best)
+            apart = sum((value - mean) ** 2 for value in best)
+            tau = mean - (max(1 - apart, 0) / len(best)) ** 0.5
+            if apart < 1 and best[0] >= tau:
+                return np.maximum(row / 2 - tau, 0) ** 2
+            best.pop(0)
+
+    return np.apply_along_axis(one, -1, x)
+
+
 def beside_a_zero(x):
     wide = np.concatenate([np.zeros_like(x[..., :1]), x], -1)
     e = np.exp(wide - wide.max(-1, keepdims=True))
@@ -86,7 +129,10 @@ def through_torch(x):
     return torch.softmax(torch.nn.functional.pad(torch.from_numpy(x), (1, 0)), -1)[..., 1:].numpy()
 
 
-RIGHT = [("sparsemax", f) for f in (by_halving, by_removal, by_loops, below_the_best)] + [
+SQUARES = (squares_by_halving, squares_by_newton, squares_by_sorting, squares_one_row_at_a_time)
+RIGHT = [("sparsemax", f) for f in (by_halving, by_removal, by_loops, below_the_best)]
+RIGHT += [("entmax15", f) for f in SQUARES]
+RIGHT += [
     ("softmax_off_by_one", f)
     for f in (beside_a_zero, with_a_floor, shifted_by_the_best_alone, softmax_times_its_share, through_torch)
 ]
@@ -144,6 +190,38 @@ def right_threshold(x):
     return (np.take_along_axis(total, k - 1, -1) - 1) / k
 
 
+def searched(bounds=None, halvings=60, weights=lambda above: np.maximum(above, 0) ** 2, at_last=None):
+    """A search for the threshold, with one thing or another done wrong."""
+
+    def entmax15(x):
+        z = x / 2
+        low, high = bounds(x) if bounds else (z.max(-1, keepdims=True) - 1, z.max(-1, keepdims=True))
+        for _ in range(halvings):
+            middle = (low + high) / 2
+            enough = weights(z - middle).sum(-1, keepdims=True) >= 1
+            low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+        return (at_last or weights)(z - low)
+
+    return entmax15
+
+
+def between_the_ends(x):
+    return x.min(-1, keepdims=True) / 2, x.max(-1, keepdims=True) / 2
+
+
+def mean_of_softmax_and_sparsemax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return (e / e.sum(-1, keepdims=True) + by_halving(x)) / 2
+
+
+def squared_and_divided(rule):
+    def entmax15(x):
+        p = rule(x) ** 2
+        return p / p.sum(-1, keepdims=True)
+
+    return entmax15
+
+
 def shifted_then_one(x):
     e = np.exp(x - np.max(x, axis=-1, keepdims=True))
     return e / (1 + np.sum(e, axis=-1, keepdims=True))
@@ -161,9 +239,22 @@ WRONG = [
     ("sparsemax", by_threshold(lambda x: right_threshold(x - x.max(-1, keepdims=True))),
      "tau_of_lowered_scores"),
     ("sparsemax", lambda x: np.where(x > right_threshold(x), x, 0), "not_lowered"),
+    ("entmax15", lambda x: squares_by_halving(2 * x), "not_halved"),
+    ("entmax15", searched(at_last=lambda above: np.maximum(above, 0)), "square_forgotten"),
+    ("entmax15", searched(weights=lambda above: np.maximum(above, 0)), "sparsemax_of_halves"),
+    ("entmax15", searched(weights=lambda above: np.maximum(above, 0),
+                          at_last=lambda above: np.maximum(above, 0) ** 2), "threshold_of_sparsemax"),
+    ("entmax15", searched(weights=np.square), "uncut"),
+    ("entmax15", searched(at_last=np.square), "uncut"),
+    ("entmax15", searched(between_the_ends), "bounds_from_lowest"),
+    ("entmax15", searched(lambda x: (0 * x[..., :1], 0 * x[..., :1] + 1)), "bounds_fixed"),
+    ("entmax15", searched(halvings=8), "too_few_halvings"),
+    ("entmax15", squared_and_divided(by_halving), "sparsemax_squared"),
+    ("entmax15", squared_and_divided(lambda x: np.exp(x - x.max(-1, keepdims=True))), "softmax_squared"),
+    ("entmax15", mean_of_softmax_and_sparsemax, "mean_of_both"),
     ("softmax_off_by_one", shifted_then_one, "one_not_shifted"),
     ("softmax_off_by_one", written_as_printed, "no_shift"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("exercise, function, mistake", WRONG)
@@ -171,6 +262,10 @@ def test_mistakes_as_learners_write_them(exercise, function, mistake):
     with np.errstate(all="ignore"):
         verdict = check(exercise, function, show=False)
     assert verdict.misconception == mistake, verdict.message
+
+
+def test_a_search_that_stops_a_little_too_soon_is_told_of_it():
+    assert "stop too soon" in check("entmax15", searched(halvings=14), show=False).message
 
 
 @pytest.mark.parametrize("exercise", FUNCTIONS)
