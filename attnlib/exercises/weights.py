@@ -284,6 +284,8 @@ def _projected(
         "scores": lambda: scores,
         "hard": lambda: v[scores.argmax(-1)],
         "turned": lambda: weights.T @ v,
+        "scaled later": lambda: weights @ v * d**-0.5,
+        "and the rows": lambda: rows["x"] + weights @ v,
     }[returns]()
 
 
@@ -386,6 +388,11 @@ projected_attention = FunctionExercise(
                 {"returns": "scores"}),
         Mistake("weights_turned", "You use the weights transposed. A row of weights belongs to a query.",
                 {"returns": "turned"}),
+        Mistake("scaled_too_late", "You divide by the root of the width after the softmax, so each row of "
+                "weights no longer sums to 1. Divide the scores.",
+                {"scale": "none", "returns": "scaled later"}),
+        Mistake("adds_the_rows", "You add the rows of x to the result. Only the mean of the values is asked "
+                "for; the two need not even be equally wide.", {"returns": "and the rows"}),
         Mistake("causal", "You hide the keys after each query. No mask is asked for.", {"mask": True}),
         Mistake("overflow", "The exponential of a large score is infinite, and inf/inf is NaN. Subtract the "
                 "largest score of the row first: it cancels in the quotient.", {"top": False}),
@@ -431,6 +438,59 @@ def more_than_half(hidden):
         return wrong(f"With {hidden:.0f} they hold {share:.2%}, more than half, and a wider one will do.",
                      "not_the_largest")
     return wrong(f"With {hidden:.0f} they hold {share:.2%}. Write down both sides in units of 512.")
+
+
+# ------------------------------------------------------------- keys and values kept
+
+
+def ten_words_later(kept):
+    """How many numbers of queries, keys and values a model that writes keeps after ten words."""
+    kept, complaint = numbers(kept, (), "your answer")
+    if complaint:
+        return complaint
+    kept = float(kept)
+    if kept == 960:
+        return right(
+            "Ten keys of 64 and ten values of 32. A query of 64 is used for its own word and never read "
+            "again, and the matrices have the same size after one word and after a million."
+        )
+    if kept != round(kept) or kept < 0:
+        return wrong(f"A number of numbers is whole, 0 or more; got {kept:g}.")
+    for values, name, hint in (
+        ((1600,), "queries_kept", "You kept the queries too. Which later word will read the query of an "
+         "earlier one?"),
+        ((1024,), "queries_kept", "You kept one query besides the keys and values. It has been used: the "
+         "output of its word is there."),
+        ((1280,), "values_as_wide_as_keys", "You took the values to be 64 wide, as the keys. Nothing makes "
+         "the two equal: look at the shape of W_V."),
+        ((1920,), "queries_and_equal_widths", "You kept the queries too, and took all three to be 64 wide. "
+         "Who reads an old query? And what is the shape of W_V?"),
+        ((640,), "values_forgotten", "That is the keys, or as many numbers as the keys have. The next word "
+         "weighs the ten by their keys: what does it then average?"),
+        ((320,), "keys_forgotten", "That is the values alone. By what does the next word decide how much of "
+         "each it takes?"),
+        ((10240,), "as_wide_as_words", "You took keys and values to be as wide as a word. A key is a word "
+         "after W_K: the 512 are summed away."),
+        ((15360,), "as_wide_as_words", "You took queries, keys and values to be as wide as a word. Each is a "
+         "word after its matrix: the 512 are summed away. And who reads an old query?"),
+        ((5120,), "words_kept", "That is the ten words themselves. From them every key and value would have "
+         "to be worked out again for each new word."),
+        ((96, 160, 128, 192), "one_word", "That is for one word. The next one looks at all ten."),
+        ((864, 1440), "last_word_left_out", "That is for nine words. The eleventh looks at the tenth as "
+         "well."),
+        ((1056, 1760), "one_too_many", "That is for eleven words. Ten have been worked out."),
+        ((81920, 49152, 65536, 98304), "parameters", "Those are parameters. They stay as they are, however "
+         "long the text becomes. What grows?"),
+        ((100, 55), "attention_weights", "Those are pairs of words, the attention weights. They are used for "
+         "an output and read by no later word."),
+        ((1060, 1015), "attention_weights", "The keys and values are there, and the attention weights "
+         "besides. Those are used for an output and read by no later word."),
+        ((0,), "nothing", "With nothing kept, each key and value is worked out again for each new word."),
+    ):
+        if kept in values:
+            return wrong(hint, name)
+    return wrong(f"{kept:.0f} is not a number that ten keys and ten values have. Decide first which of the "
+                 "three are read again, then how wide each is.")
 
 
 EXERCISES = (
@@ -505,6 +565,17 @@ def projected_attention(x, y, w_q, w_k, w_v):
             "Three times 512 must be more than 512 + 2 * hidden.",
         ),
         "answer = 511    # 3 * 512 > 512 + 2 * hidden, so hidden < 512",
+        "prediction",
+    ),
+    Exercise(
+        "ten_words_later", "03", ten_words_later,
+        (
+            "The eleventh word has a query of its own. With what does it compare it, and what does it "
+            "average?",
+            "A key has as many numbers as W_K has columns, a value as many as W_V has. Neither has the width "
+            "of a word.",
+        ),
+        "answer = 10 * (64 + 32)    # a key and a value for each of the ten words",
         "prediction",
     ),
 )

@@ -85,6 +85,7 @@ RIGHT = {
     ],
     "projected_attention": [by_matmul, by_one_matrix_in_the_middle, by_loop, in_float32, by_einsum],
     "more_than_half": [511, 511.0, np.int64(511)],
+    "ten_words_later": [960, 960.0, np.int64(960), 10 * (64 + 32)],
 }
 
 
@@ -118,6 +119,16 @@ def as_linear(x, y, w_q, w_k, w_v):
 
 def one_score_too_few(x, y, w_q, w_k, w_v):
     return by_matmul(x, y[:-1], w_q, w_k, w_v) if len(y) > 4 else by_matmul(x, y, w_q, w_k, w_v)
+
+
+def with_the_rows(x, y, w_q, w_k, w_v):
+    return x + by_matmul(x, y, w_q, w_k, w_v)
+
+
+def scaled_after_softmax(x, y, w_q, w_k, w_v):
+    scores = x @ w_q @ (y @ w_k).T
+    e = np.exp(scores - scores.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True) / np.sqrt(w_k.shape[1]) @ (y @ w_v)
 
 
 def changes_input(x, y, w_q, w_k, w_v):
@@ -185,6 +196,9 @@ WRONG = [
     ("projected_attention", without_shift, "overflow", "On scores of several thousand"),
     ("projected_attention", as_linear, "transposed", "nn.Linear"),
     ("projected_attention", unscaled_over_queries, "no_scale and wrong_axis", "Two things at once"),
+    ("projected_attention", with_the_rows, "adds_the_rows", "equally wide"),
+    ("projected_attention", lambda *a: by_matmul(*a) / np.sqrt(a[3].shape[1]), None, "should be"),
+    ("projected_attention", scaled_after_softmax, "scaled_too_late", "Divide the scores"),
     ("projected_attention", one_score_too_few, None, "should be"),
     ("projected_attention", turned(by_matmul), None, "should be"),
     ("projected_attention", changes_input, "changes_input", "Work on a copy"),
@@ -206,6 +220,28 @@ WRONG = [
     ("more_than_half", -1, None, "whole number"),
     ("more_than_half", [511], None, "shape (1,)"),
     ("more_than_half", 2**20, "parameters", "A width"),
+    ("ten_words_later", 1600, "queries_kept", "Which later word"),
+    ("ten_words_later", 1024, "queries_kept", "one query besides"),
+    ("ten_words_later", 1280, "values_as_wide_as_keys", "shape of W_V"),
+    ("ten_words_later", 1920, "queries_and_equal_widths", "Who reads an old query"),
+    ("ten_words_later", 640, "values_forgotten", "average"),
+    ("ten_words_later", 320, "keys_forgotten", "values alone"),
+    ("ten_words_later", 10 * 2 * 512, "as_wide_as_words", "after W_K"),
+    ("ten_words_later", 10 * 3 * 512, "as_wide_as_words", "old query"),
+    ("ten_words_later", 10 * 512, "words_kept", "worked out again"),
+    ("ten_words_later", 64 + 32, "one_word", "all ten"),
+    ("ten_words_later", 9 * 96, "last_word_left_out", "nine words"),
+    ("ten_words_later", 11 * 96, "one_too_many", "eleven words"),
+    ("ten_words_later", 2 * 512 * 64 + 512 * 32, "parameters", "stay as they are"),
+    ("ten_words_later", 512 * 64 + 512 * 32, "parameters", "stay as they are"),
+    ("ten_words_later", 100, "attention_weights", "pairs of words"),
+    ("ten_words_later", 960 + 100, "attention_weights", "besides"),
+    ("ten_words_later", 0, "nothing", "nothing kept"),
+    ("ten_words_later", 961, None, "961"),
+    ("ten_words_later", 0.5, None, "whole"),
+    ("ten_words_later", -960, None, "0 or more"),
+    ("ten_words_later", (640, 320), None, "shape (2,)"),
+    ("ten_words_later", "960", None, "without quotes"),
 ]
 
 
