@@ -1,4 +1,7 @@
-"""The exercises of lesson 04: what the softmax sees of a score, and three score functions to write."""
+"""The exercises of lesson 04: what the softmax sees of a score, and three score functions to write.
+
+Those that only Luong and others have, and their windows, are in `luong`.
+"""
 
 import numpy as np
 
@@ -6,6 +9,7 @@ from attnlib.core.softmaxes import softmax
 from attnlib.exercises.answers import as_floats, in_quotes, short
 from attnlib.exercises.exercise import Exercise
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
+from attnlib.exercises.learner_test import Implementation, LearnerTest
 from attnlib.exercises.verdict import right, unanswered, wrong
 
 # ------------------------------------------------------------- four terms of a score
@@ -146,10 +150,128 @@ def _network(answer):
     return given, None
 
 
-# ------------------------------------------------------------- what the three functions share
+# ------------------------------------------------------------- does the query count
+
+WIDTHS = 4, 6                                                           # of a query, of a key
 
 
-def _finish(scores, returns):
+def _rows(x, name, width):
+    x = np.array(x, dtype=float)
+    if x.ndim != 2 or x.shape[1] != width or not len(x):
+        raise ValueError(f"score takes {name} of shape (n, {width}), n at least 1; got {x.shape}")
+    return x
+
+
+def _dyadic(x):
+    """Numbers whose sums of a few products have no rounding."""
+    return np.floor(16 * x) / 16
+
+
+def _linear(q, k, w, part=1.0):
+    return part * (q @ w[:4])[:, None] + k @ w[4:]
+
+
+def _direction(x):
+    length = np.linalg.norm(x, axis=-1, keepdims=True)
+    return x / np.where(length == 0, 1, length)
+
+
+# Name: the score, made of q, k, a table (4, 6), a table (6, 10) and a vector (10,); whether the query counts;
+# the mistake of a test that is fooled; what is to be said.
+_SCORES = {
+    "a general score": (
+        lambda q, k, table, hidden, w: q @ table @ k.T, True, "match_missed",
+        "lets the query count, in every number. With several keys, and queries of different directions, the "
+        "weights differ.",
+    ),
+    "linear concat with the tanh last": (
+        lambda q, k, table, hidden, w: np.tanh(_linear(q, k, w) / 2), True, "order_compared",
+        "lets the query count. It ranks the keys in the same order for all, but the distances between the "
+        "scores change with the query, and so do the weights.",
+    ),
+    "a score of the keys alone": (
+        lambda q, k, table, hidden, w: 0 * q[:, :1] + k @ w[4:], False, "keys_compared",
+        "gives each key the same score, whoever asks. The weights of two keys differ; those of one key for "
+        "two queries do not.",
+    ),
+    "linear concat, of numbers without rounding": (
+        lambda q, k, table, hidden, w: _linear(_dyadic(q), _dyadic(k), np.rint(4 * w)), False,
+        "scores_compared",
+        "ignores the query: its scores differ from query to query, by one number in the whole row. What does "
+        "the softmax make of such a number?",
+    ),
+    "linear concat": (
+        lambda q, k, table, hidden, w: _linear(q, k, w), False, "exact_comparison",
+        "ignores the query. Its weights differ by rounding alone, by about 1e-16. Leave room for that.",
+    ),
+    "linear concat with a large part of the query": (
+        lambda q, k, table, hidden, w: _linear(q, k, w, 2000.0), False, "large_scores",
+        "ignores the query. Its scores are in the thousands, their exponentials overflow unless the largest "
+        "of a row goes off first, and its weights are rounded at about 1e-12.",
+    ),
+    "concat with its tanh": (
+        lambda q, k, table, hidden, w: np.tanh(q[:, None] @ hidden[:4] + k @ hidden[4:]) @ w / 4, True,
+        "match_missed", "lets the query count. Only without the tanh does its part cancel.",
+    ),
+    "linear concat with a faint match": (
+        lambda q, k, table, hidden, w: _linear(q, k, w) + 3e-4 * q @ table @ k.T, True, "too_coarse",
+        "lets the query count, faintly: weights change in the fourth digit. Rounding is a million times as "
+        "small.",
+    ),
+    "the cosine after a table": (
+        lambda q, k, table, hidden, w: 3 * _direction(q) @ _direction(k @ table.T).T, True, "length_only",
+        "lets the query count by its direction. A query made twice as long asks the same; try queries of "
+        "different directions.",
+    ),
+    "a query whose length is a temperature": (
+        lambda q, k, table, hidden, w: np.linalg.norm(q, axis=-1)[:, None] * (k @ w[4:]) / 4, True,
+        "direction_only",
+        "lets the query count by its length. Queries that are all of one length get the same weights; try "
+        "different lengths.",
+    ),
+    "a score that reads the last number of a query": (
+        lambda q, k, table, hidden, w: q[:, 3:] * (k @ w[4:]), True, "one_number",
+        "lets the query count, by its last number alone. Change all numbers of your queries.",
+    ),
+    "scores by place": (
+        lambda q, k, table, hidden, w: (q @ table)[:, np.arange(len(k)) % 6], True, "place_missed",
+        "lets the query count: its weights go by the places of the keys and not by the keys, and each query "
+        "asks for other places.",
+    ),
+}  # fmt: skip
+
+
+def _to_test(name, function, answer, mistake, told):
+    def make():
+        rng = np.random.default_rng(44)
+        numbers = rng.normal(size=WIDTHS), rng.normal(size=(10, 10)) / 2, rng.normal(size=10)
+
+        def score(q, k):
+            return function(_rows(q, "q", 4), _rows(k, "k", 6), *numbers)
+
+        return (score,)
+
+    return Implementation(name, make, answer, mistake, told)
+
+
+query_counts = LearnerTest(
+    tuple(_to_test(name, *told) for name, told in _SCORES.items()),
+    {
+        True: ("says_yes", "Your test says of every score that the query counts. Four of these are linear "
+               "concats or read the keys alone. Do you compare weights, with room for rounding?"),
+        False: ("says_no", "Your test says of no score that the query counts. How many keys do you try? A "
+                "single one has weight 1 whoever asks. And are your queries different?"),
+    },
+    "Twelve scores judged rightly. Three of them are linear concats with different scores and the same "
+    "weights; one more, with the tanh last, has one order of keys and different weights. What counts is the "
+    "weights.",
+)  # fmt: skip
+
+
+# ------------------------------------------------------------- what the functions share
+
+
+def finish(scores, returns):
     """The scores, or what else came out."""
     if returns == "scores":
         return scores
@@ -212,7 +334,7 @@ def _cosine(
             "positive": lambda: np.maximum(scores, 0),
             "square": lambda: scores**2,
         }[of]()
-    return _finish(scores, returns)
+    return finish(scores, returns)
 
 
 LENGTHS = {
@@ -329,7 +451,7 @@ def _general(
     """`general_score`, or a wrong way of computing it."""
     q, k, w = (np.asarray(x, float) for x in (q, k, w))
     if table == "none":
-        return _finish(q @ k.T, returns)
+        return finish(q @ k.T, returns)
     w = {
         "w": lambda: w,
         "w.T": lambda: w.T,
@@ -352,7 +474,7 @@ def _general(
         scores = (q @ w) @ ((k @ w) if both else k).T
     scores = np.tanh(scores) if tanh else scores
     scores = scores * {"none": 1.0, "d_k": k.shape[-1] ** -0.5, "d_q": q.shape[-1] ** -0.5}[scale]
-    return _finish(scores, returns)
+    return finish(scores, returns)
 
 
 def _general_cases():
@@ -417,7 +539,7 @@ general_score = FunctionExercise(
 # ------------------------------------------------------------- additive
 
 
-def _additive(
+def additive(
     q, k, w_q, w_k, v, *, bend="tanh", pairs="all", joined="+", read="v", swapped=False, turned=(),
     scale=0.0, returns="scores",
 ):  # fmt: skip
@@ -430,7 +552,7 @@ def _additive(
     if bend in ("each", "query"):
         a, b = np.tanh(a), np.tanh(b) if bend == "each" else b
     if pairs == "dot":
-        return _finish(np.tanh(a @ b.T), returns)
+        return finish(np.tanh(a @ b.T), returns)
     if pairs == "all":
         a, b = a[:, None], b[None]
     elif pairs == "means":
@@ -452,16 +574,16 @@ def _additive(
         "queries": lambda: (h * v).sum(0),
     }[read]()
     scores = np.tanh(scores) if bend == "after v" else scores
-    return _finish(scores * len(v) ** -scale, returns)
+    return finish(scores * len(v) ** -scale, returns)
 
 
 def _additive_cases():
     rng = np.random.default_rng(43)
 
     def case(name, n, m, dq, dk, da, *, hint="", whole=False, grow=1.0):
-        shapes = (n, dq), (m, dk), (da, dq), (da, dk), (da,)
+        shapes = (n, dq), (m, dk), (da, dq), (da, dk)
         draw = (lambda s: rng.integers(-2, 3, size=s)) if whole else (lambda s: rng.normal(size=s) * grow)
-        return Case(name, tuple(map(draw, shapes)), hint=hint)
+        return Case(name, (*map(draw, shapes), rng.normal(size=da)), hint=hint)
 
     return [
         case("3 queries of width 4, 5 keys of width 2, 6 hidden numbers", 3, 5, 4, 2, 6,
@@ -475,44 +597,53 @@ def _additive_cases():
         case("a single key", 3, 1, 2, 4, 3),
         case("one hidden number", 3, 4, 2, 3, 1),
         case("large numbers, where the tanh is flat", 3, 2, 4, 3, 5, grow=4.0),
-        case("whole numbers", 2, 3, 3, 2, 4, whole=True),
+        case("whole numbers, but for v", 2, 3, 3, 2, 4, whole=True),
     ]
 
 
+NETWORK = (
+    Mistake("no_tanh", "There is no tanh in yours. Without it the query's part is the same for all keys, "
+            "and every query gets the same weights.", {"bend": "none"}),
+    Mistake("tanh_after_v", "You take the tanh last, of one number for each pair. It bends the hidden "
+            "numbers, before v adds them up.", {"bend": "after v"}),
+    Mistake("tanh_of_each", "You take the tanh of the query's part and of the key's part, each alone. "
+            "Add first: only a bend of the sum lets the two meet.", {"bend": "each"}),
+    Mistake("tanh_of_each", "You take the tanh of the query's part alone. Add first: only a bend of the "
+            "sum lets the two meet.", {"bend": "query"}),
+    Mistake("dot_of_parts", "You multiply the two parts as matrices, a dot product. They are added, for "
+            "every pair, and v weighs what the tanh gives.", {"pairs": "dot"}),
+    Mistake("another_bend", "You cut off at 0 (a ReLU). A tanh is asked for.", {"bend": "relu"}),
+    Mistake("another_bend", "You use a sigmoid. A tanh is asked for.", {"bend": "sigmoid"}),
+    Mistake("row_with_row", ROW_WITH_ROW + " (The two parts need an axis more each before they "
+            "are added.)", {"pairs": "rows"}),
+    Mistake("mean_key", "You add the mean of the keys. Every key has its own score.", {"pairs": "means"}),
+    Mistake("subtracted", "You subtract the key's part. It is added.", {"joined": "-"}),
+    Mistake("key_forgotten", "The keys have no part in your scores.", {"joined": "q"}),
+    Mistake("query_forgotten", "The queries have no part in your scores.", {"joined": "k"}),
+    Mistake("v_forgotten", "You add up the hidden numbers without v. It says how much each counts, and "
+            "with which sign.", {"read": "ones"}),
+    Mistake("v_forgotten", "You take the mean of the hidden numbers, without v.", {"read": "mean"}),
+    Mistake("hidden_not_summed", "You multiply by v and do not add up. One number for each pair is asked "
+            "for.", {"read": "no sum"}),
+    Mistake("wrong_axis", "You put v before the hidden numbers, and it meets the axis of the keys. It "
+            "belongs to the last axis, the hidden numbers.", {"read": "v first"}),
+    Mistake("wrong_axis", "You add up over the keys. The sum runs over the hidden numbers.",
+            {"read": "keys"}),
+    Mistake("wrong_axis", "You add up over the queries. The sum runs over the hidden numbers.",
+            {"read": "queries"}),
+    Mistake("scaled", "You divide by the root of the number of hidden numbers. This score has no scale; "
+            "v can hold one.", {"scale": 0.5}, convention=True),
+    Mistake("scaled", "You divide by the number of hidden numbers. This score is a sum, no mean.",
+            {"scale": 1.0}),
+)  # fmt: skip
+
+
 additive_score = FunctionExercise(
-    _additive,
+    additive,
     _additive_cases,
     (
-        Mistake("no_tanh", "There is no tanh in yours. Without it the query's part is the same for all keys, "
-                "and every query gets the same weights.", {"bend": "none"}),
-        Mistake("tanh_after_v", "You take the tanh last, of one number for each pair. It bends the hidden "
-                "numbers, before v adds them up.", {"bend": "after v"}),
-        Mistake("tanh_of_each", "You take the tanh of the query's part and of the key's part, each alone. "
-                "Add first: only a bend of the sum lets the two meet.", {"bend": "each"}),
-        Mistake("tanh_of_each", "You take the tanh of the query's part alone. Add first: only a bend of the "
-                "sum lets the two meet.", {"bend": "query"}),
-        Mistake("dot_of_parts", "You multiply the two parts as matrices, a dot product. They are added, for "
-                "every pair, and v weighs what the tanh gives.", {"pairs": "dot"}),
-        Mistake("another_bend", "You cut off at 0 (a ReLU). A tanh is asked for.", {"bend": "relu"}),
-        Mistake("another_bend", "You use a sigmoid. A tanh is asked for.", {"bend": "sigmoid"}),
-        Mistake("row_with_row", ROW_WITH_ROW + " (The two parts need an axis more each before they "
-                "are added.)", {"pairs": "rows"}),
-        Mistake("mean_key", "You add the mean of the keys. Every key has its own score.", {"pairs": "means"}),
+        *NETWORK,
         Mistake("multiplied", "You multiply the two parts. They are added: hence the name.", {"joined": "*"}),
-        Mistake("subtracted", "You subtract the key's part. It is added.", {"joined": "-"}),
-        Mistake("key_forgotten", "The keys have no part in your scores.", {"joined": "q"}),
-        Mistake("query_forgotten", "The queries have no part in your scores.", {"joined": "k"}),
-        Mistake("v_forgotten", "You add up the hidden numbers without v. It says how much each counts, and "
-                "with which sign.", {"read": "ones"}),
-        Mistake("v_forgotten", "You take the mean of the hidden numbers, without v.", {"read": "mean"}),
-        Mistake("hidden_not_summed", "You multiply by v and do not add up. One number for each pair is asked "
-                "for.", {"read": "no sum"}),
-        Mistake("wrong_axis", "You put v before the hidden numbers, and it meets the axis of the keys. It "
-                "belongs to the last axis, the hidden numbers.", {"read": "v first"}),
-        Mistake("wrong_axis", "You add up over the keys. The sum runs over the hidden numbers.",
-                {"read": "keys"}),
-        Mistake("wrong_axis", "You add up over the queries. The sum runs over the hidden numbers.",
-                {"read": "queries"}),
         Mistake("matrices_swapped", "You use w_k for the queries and w_q for the keys. Where both fit, "
                 "nothing complains.", {"swapped": True}),
         Mistake("transposed", "You use w_q and w_k as they stand, rows @ w. Here they lie as in nn.Linear, "
@@ -521,10 +652,6 @@ additive_score = FunctionExercise(
                 "first.", {"turned": ("q",)}),
         Mistake("transposed", "You use w_k as it stands, and w_q transposed. Both have the hidden numbers "
                 "first.", {"turned": ("k",)}),
-        Mistake("scaled", "You divide by the root of the number of hidden numbers. This score has no scale; "
-                "v can hold one.", {"scale": 0.5}, convention=True),
-        Mistake("scaled", "You divide by the number of hidden numbers. This score is a sum, no mean.",
-                {"scale": 1.0}),
         *RETURNS,
     ),  # fmt: skip
     "Checked with all sizes different and with all equal, where wrong ways fit too, with a single query, a "
@@ -561,6 +688,29 @@ v = np.array([5, -5])                     # up at the first jump, down at the se
 answer = (w_q, w_k, v)
 """,
         "construction",
+    ),
+    Exercise(
+        "query_counts", "04", query_counts,
+        (
+            "Make a few random queries and keys of your own, all different, several of each. What would be "
+            "the same in every row if the query did not count?",
+            "Scores may differ from row to row without a weight that differs. Take the softmax first, with "
+            "each row's largest score off, so that nothing overflows.",
+            "Compare the rows of weights with the first of them. Equal up to rounding, say 1e-8, is equal; "
+            "a change in the fourth digit is a change.",
+        ),
+        """
+import numpy as np
+
+
+def query_counts(score):
+    rng = np.random.default_rng(0)
+    s = score(rng.normal(size=(8, 4)), rng.normal(size=(5, 6)))     # (8, 5)
+    e = np.exp(s - s.max(-1, keepdims=True))
+    w = e / e.sum(-1, keepdims=True)                                # (8, 5)
+    return bool(np.abs(w - w[0]).max() > 1e-8)
+""",
+        "test",
     ),
     Exercise(
         "cosine_score", "04", cosine_score,

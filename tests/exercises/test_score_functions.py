@@ -10,9 +10,19 @@ import attnlib
 from attnlib.core.scores import cosine_score
 from attnlib.exercises import check
 from attnlib.exercises.catalogue import EXERCISES as ALL
-from attnlib.exercises.score_functions import DISHES, EXERCISES
+from attnlib.exercises.luong import EXERCISES as OF_LUONG
+from attnlib.exercises.score_functions import DISHES
+from attnlib.exercises.score_functions import EXERCISES as OF_SCORES
 
-FUNCTIONS = ("cosine_score", "general_score", "additive_score")
+EXERCISES = (*OF_SCORES, *OF_LUONG)
+FUNCTIONS = {
+    "cosine_score": attnlib.cosine_score,
+    "general_score": attnlib.general_score,
+    "additive_score": attnlib.additive_score,
+    "concat_score": attnlib.concat_score,
+    "location_weights": lambda q, k, w: attnlib.softmax(attnlib.location_score(q, k, w)),
+    "local_weights": attnlib.local_p_weights,
+}
 
 
 def cosine_by_loop(q, k):
@@ -87,6 +97,135 @@ def additive_in_torch(q, k, w_q, w_k, v):
     return (torch.tanh((q @ w_q.T)[:, None] + k @ w_k.T) @ v).numpy()
 
 
+def rows_of_weights(score, n_query=8, n_key=5):
+    rng = np.random.default_rng(3)
+    s = score(rng.normal(size=(n_query, 4)), rng.normal(size=(n_key, 6)))
+    with np.errstate(all="ignore"):
+        e = np.exp(s - s.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def alike(w, **tolerance):
+    return np.allclose(w, w[0], **tolerance)
+
+
+def counts_by_weights(score):
+    return not alike(rows_of_weights(score), rtol=0, atol=1e-8)
+
+
+def counts_by_differences(score):
+    """No softmax at all: rows of scores that differ by more than a number for the row."""
+    rng = np.random.default_rng(3)
+    s = score(rng.normal(size=(8, 4)), rng.normal(size=(5, 6)))
+    return np.ptp(s - s[0], axis=1).max() > 1e-8
+
+
+def counts_one_call_a_query(score):
+    rng = np.random.default_rng(4)
+    keys, first = rng.normal(size=(7, 6)), None
+    for q in rng.normal(size=(10, 1, 4)):
+        s = score(q, keys)[0]
+        logs = s - s.max() - np.log(np.exp(s - s.max()).sum())
+        if first is not None and max(abs(np.exp(logs) - np.exp(first))) > 1e-7:
+            return True
+        first = logs
+    return False
+
+
+def counts_by_distinct_rows(score):
+    return len(np.unique(rows_of_weights(score).round(8), axis=0)) > 1
+
+
+def by_scores(score):
+    rng = np.random.default_rng(3)
+    return not alike(score(rng.normal(size=(8, 4)), rng.normal(size=(5, 6))))
+
+
+def by_first_choice(score):
+    return len(set(rows_of_weights(score).argmax(-1).tolist())) > 1
+
+
+def without_taking_off_the_largest(score):
+    rng = np.random.default_rng(3)
+    with np.errstate(all="ignore"):
+        e = np.exp(score(rng.normal(size=(8, 4)), rng.normal(size=(5, 6))))
+        return not alike(e / e.sum(-1, keepdims=True))
+
+
+def by_a_longer_query(score):
+    rng = np.random.default_rng(3)
+    q = rng.normal(size=(1, 4))
+    s = score(np.concatenate([q, 2 * q]), rng.normal(size=(5, 6)))
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return not alike(e / e.sum(-1, keepdims=True))
+
+
+def by_unit_vectors(score):
+    s = score(np.eye(4), np.random.default_rng(3).normal(size=(5, 6)))
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return not alike(e / e.sum(-1, keepdims=True))
+
+
+def by_the_first_number(score):
+    q = np.zeros((5, 4))
+    q[:, 0] = np.arange(5)
+    s = score(q, np.random.default_rng(3).normal(size=(5, 6)))
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return not alike(e / e.sum(-1, keepdims=True))
+
+
+def by_exchanged_keys(score):
+    rng = np.random.default_rng(3)
+    q, k = rng.normal(size=(4, 4)), rng.normal(size=(5, 6))
+    s, t = score(q, k), score(q, k[::-1])[:, ::-1]
+    return not np.allclose(s - s.max(-1, keepdims=True), t - t.max(-1, keepdims=True))
+
+
+def concat_by_pairs(q, k, w, v):
+    return np.array([[v @ np.tanh(w @ np.concatenate([a, b])) for b in k] for a in q])
+
+
+def concat_by_repeating(q, k, w, v):
+    pairs = np.concatenate([np.repeat(q, len(k), 0), np.tile(k, (len(q), 1))], axis=1)
+    return (np.tanh(pairs @ w.T) @ v).reshape(len(q), len(k))
+
+
+def concat_by_broadcasting(q, k, w, v):
+    shape = (len(q), len(k))
+    both = [np.broadcast_to(q[:, None], (*shape, q.shape[1])), np.broadcast_to(k, (*shape, k.shape[1]))]
+    return np.tanh(np.concatenate(both, axis=-1) @ w.T) @ v
+
+
+def location_by_loop(q, k, w):
+    rows = []
+    for a in q:
+        e = [np.exp(row @ a - max(w[: len(k)] @ a)) for row in w[: len(k)]]
+        rows.append(np.array(e) / sum(e))
+    return np.array(rows)
+
+
+def location_hidden(q, k, w):
+    s = np.where(np.arange(len(w)) < len(k), q @ w.T, -np.inf)
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return (e / e.sum(-1, keepdims=True))[:, : len(k)]
+
+
+def local_by_loop(scores, position, half_window):
+    out = np.zeros(np.shape(scores))
+    for i, p in enumerate(position):
+        window = [j for j in range(scores.shape[1]) if abs(j - p) <= half_window]
+        e = np.exp(scores[i, window] - scores[i, window].max())
+        out[i, window] = e / e.sum() * [np.exp(-2 * (j - p) ** 2 / half_window**2) for j in window]
+    return out
+
+
+def local_by_masking(scores, position, half_window):
+    distance = np.abs(np.arange(scores.shape[1])[None] - np.reshape(position, (-1, 1)))
+    masked = np.ma.array(scores, mask=distance > half_window)
+    e = np.exp(masked - masked.max(axis=1, keepdims=True)).filled(0.0)
+    return e / e.sum(axis=1, keepdims=True) * np.exp(-0.5 * (distance / (half_window / 2)) ** 2)
+
+
 def network(c=6.0, b=(-3.0, -9.0), v=(5.0, -5.0)):
     return np.reshape(b, (2, 1)), np.full((2, 2), c), np.array(v)
 
@@ -103,6 +242,11 @@ RIGHT = {
     "general_score": [general_by_einsum, general_by_keys, general_by_loop],
     "additive_score": [additive_by_loop, additive_by_concat, additive_by_einsum, additive_by_exponentials,
                        additive_in_torch],
+    "query_counts": [counts_by_weights, counts_by_differences, counts_one_call_a_query,
+                     counts_by_distinct_rows],
+    "concat_score": [concat_by_pairs, concat_by_repeating, concat_by_broadcasting],
+    "location_weights": [location_by_loop, location_hidden],
+    "local_weights": [local_by_loop, local_by_masking],
 }  # fmt: skip
 
 
@@ -213,6 +357,46 @@ WRONG = [
      "calls the package"),
     ("additive_score", lambda *a: None, None, "end with a return"),
     ("additive_score", 7, None, "Give a function"),
+    ("query_counts", by_scores, "scores_compared", "by one number in the whole row"),
+    ("query_counts", by_first_choice, "order_compared", "the same order"),
+    ("query_counts", without_taking_off_the_largest, "large_scores", "overflow"),
+    ("query_counts", lambda s: bool((rows_of_weights(s) != rows_of_weights(s)[0]).any()), "exact_comparison",
+     "rounding alone"),
+    ("query_counts", lambda s: not alike(rows_of_weights(s), atol=0.01), "too_coarse", "faintly"),
+    ("query_counts", lambda s: np.ptp(rows_of_weights(s), axis=1).max() > 1e-6, "says_yes",
+     "Do you compare weights"),
+    ("query_counts", lambda s: not alike(rows_of_weights(s, 1)), "says_no", "How many keys"),
+    ("query_counts", lambda s: not alike(rows_of_weights(s, 8, 1)), "says_no", "How many keys"),
+    ("query_counts", by_a_longer_query, "length_only", "direction"),
+    ("query_counts", by_unit_vectors, "direction_only", "of one length"),
+    ("query_counts", by_the_first_number, "one_number", "last number"),
+    ("query_counts", by_exchanged_keys, "match_missed", "lets the query count"),
+    ("query_counts", lambda s: rows_of_weights(s), None, "Return True or False"),
+    ("query_counts", lambda s: bool(s(np.zeros((2, 5)), np.zeros((2, 6))).any()), None, "shape (n, 4)"),
+    ("query_counts", lambda s: attnlib.softmax(s(np.eye(4), np.eye(6))).any(), "package",
+     "calls the package"),
+    ("concat_score", lambda q, k, w, v: concat_by_pairs(k, q, w, v).T, "key_first", "[k; q]"),
+    ("concat_score", lambda q, k, w, v: (q @ w[:, -q.shape[1]:].T @ v)[:, None]
+     + k @ w[:, :k.shape[1]].T @ v, "key_first and no_tanh", "Two things at once"),
+    ("concat_score", lambda q, k, w, v: np.tanh(np.hstack([q, k]) @ w.T) @ v, "row_with_row", "all pairs"),
+    ("concat_score", lambda q, k, w, v: np.tanh((q @ w[:, :q.shape[1]].T @ v)[:, None]
+     + k @ w[:, q.shape[1]:].T @ v), "tanh_after_v", "before v adds them up"),
+    ("concat_score", lambda q, k, w, v: np.tile(np.tanh(k @ w[:, q.shape[1]:].T) @ v, (len(q), 1)),
+     "query_forgotten", "no part"),
+    ("concat_score", lambda q, k, w, v: attnlib.concat_score(q, k, w, v), "package", "calls the package"),
+    ("concat_score", by_half(concat_by_pairs), None, "should be"),
+    ("location_weights", lambda q, k, w: location_by_loop(q, w, w)[:, :len(k)], "softmax_before_the_cut",
+     "do not sum to 1"),
+    ("location_weights", lambda q, k, w: location_by_loop(q, k, w) / 2, None, "sums to 0.5"),
+    ("location_weights", lambda q, k, w: location_by_loop(q, k, np.linalg.inv(w)), None, "raised"),
+    ("location_weights", lambda q, k, w: (q @ w.T)[:, :len(k)], "no_softmax", "makes them weights"),
+    ("location_weights", lambda q, k, w: location_by_loop(q, w, w), "not_cut", "first len(k)"),
+    ("local_weights", lambda s, p, d: local_by_loop(s, p, d) / local_by_loop(s, p, d).sum(1, keepdims=True),
+     "renormalised", "sum to 1"),
+    ("local_weights", lambda s, p, d: local_by_loop(s, np.round(p), d), "position_rounded", "round p"),
+    ("local_weights", lambda s, p, d: local_by_loop(s, p, d) ** 0.5, None, "should be"),
+    ("local_weights", lambda s, p, d: np.exp(-2 * ((np.arange(s.shape[1]) - p[:, None]) / d) ** 2)
+     * attnlib.softmax(s), "package", "calls the package"),
 ]
 
 
@@ -239,7 +423,7 @@ def test_each_mistake_is_named(exercise, mistake):
 def test_the_references_are_the_packages_functions(exercise):
     judge = ALL[exercise].judge
     for case in judge.cases():
-        wanted = getattr(attnlib, exercise)(*case.args)
+        wanted = FUNCTIONS[exercise](*case.args)
         np.testing.assert_allclose(judge.compute(*case.args), wanted, atol=1e-12)
 
 
@@ -278,5 +462,19 @@ def test_the_contracts_of_the_lesson_are_those_that_are_judged():
     cells = ["".join(cell["source"]) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
     text = "\n".join(cell for cell in cells if "### Exercise" in cell)
     for promise in ("more than 0.45 each", "no number beyond 10", "a row of zeros scores 0", "1e-6 or less",
-                    "`w` has shape $(d_q, d_k)$", "`w_q` has shape $(d_a, d_q)$", "length between 0.2"):
+                    "`w` has shape $(d_q, d_k)$", "`w_q` has shape $(d_a, d_q)$", "length between 0.2",
+                    "a difference of 1e-6", "one of 1e-10 is rounding", "shape $(L_q, 4)$",
+                    "shape $(d_a, d_q + d_k)$", "with the query on top", "never fewer",
+                    "the places that have a key", "any number from 0 to $L_k$", "counted from 0"):
         assert promise in text, promise
+
+
+def test_a_test_meets_what_its_text_promises():
+    """For random queries and keys: weights differ by more than 1e-6, or by rounding alone."""
+    for implementation in ALL["query_counts"].judge.implementations:
+        (score,) = implementation.make()
+        for seed in range(20):
+            rng = np.random.default_rng(seed)
+            w = attnlib.softmax(score(rng.normal(size=(8, 4)), rng.normal(size=(5, 6))))
+            difference = np.ptp(w, axis=0).max()
+            assert difference > 1e-6 if implementation.answer else difference < 1e-10, implementation.name
