@@ -15,15 +15,17 @@ from itertools import combinations
 
 import numpy as np
 
-from attnlib.exercises.answers import short, uses_the_package
+from attnlib.exercises.answers import short
 from attnlib.exercises.calls import (
     ALL_SECONDS,
+    Graded,
     Outcome,
     call,
     copy_of,
     failure,
     fixed_surroundings,
-    is_tensor,
+    uses_the_package,
+    with_gradients,
 )
 from attnlib.exercises.compare import PARTS, alike, complaint, entries, floats, shapes
 from attnlib.exercises.verdict import right, unanswered, wrong
@@ -156,6 +158,8 @@ class FunctionExercise:
                 return wrong(
                     f"On {case.name} your function {outcome.error}. Does a loop of it never end, or does it "
                     "wait for something?", "too_slow", case.args)
+            if outcome.ended:
+                return wrong(f"On {case.name} your function {outcome.error}", "ended", case.args)
             if entries(outcome.value) > 10**6 + 100 * entries(ours):
                 return wrong(f"On {case.name}, {self._problem(case, outcome, ours)}", None, case.args)
             returned.append(outcome)
@@ -176,7 +180,7 @@ class FunctionExercise:
         if guarded and self.drive:
             function = _driven(self.drive, function)
         if case.gradient_of:
-            function = _with_gradients(function, case)
+            function = with_gradients(function, case.gradient_of)
         if guarded:
             return call(function, case.args)
         try:
@@ -194,7 +198,7 @@ class FunctionExercise:
         if outcome.error:
             return f"your function {outcome.error.rstrip('.')}."
         value = outcome.value
-        if isinstance(value, _Graded):
+        if isinstance(value, Graded):
             named = [p.name for p in inspect.signature(self.compute).parameters.values()]
             labels = ["the output", *(f"the gradient in {named[i]}" for i in case.gradient_of)]
             for label, part, wanted in zip(labels, value, ours, strict=True):
@@ -242,7 +246,8 @@ class FunctionExercise:
                 hints = f"Right under another convention. {hints}"
             if not everywhere:
                 hints += " (Mend this first; it may not be all.)"
-            return wrong(f"{told} {hints}", " and ".join(m.name for m in found), case.args)
+            alone = everywhere and len(found) == 1 and not found[0].convention
+            return wrong(f"{told} {hints}", " and ".join(m.name for m in found), case.args, slip=alone)
         earlier = self._stored(cases, outcomes, expected, first)
         if earlier:
             return wrong(f"{told} It is what your function gave on {earlier.name}. {STATE}", "state",
@@ -410,37 +415,12 @@ def _driven(drive, function):
 
 def _kept(result):
     """A copy of a result, or of each of several; what is no array stays as it is."""
-    if type(result) in (tuple, list, _Graded) and len(result) <= PARTS:
+    if type(result) in (tuple, list, Graded) and len(result) <= PARTS:
         return type(result)(part if isinstance(part, (tuple, list)) else _kept(part) for part in result)
     try:
         return copy_of(result)
     except Exception:
         return result
-
-
-class _Graded(tuple):
-    """An output and the gradients in some arguments."""
-
-
-def _with_gradients(function, case):
-    """The function, giving beside its output the gradients of a fixed weighted sum of it."""
-
-    def run(*args, **kwargs):
-        import torch
-
-        args = [copy_of(a).requires_grad_() if i in case.gradient_of else a for i, a in enumerate(args)]
-        out = function(*args, **kwargs)
-        if not is_tensor(out):
-            return out
-        if not out.requires_grad:
-            raise RuntimeError("the result has no gradient; no step may leave torch, detach or use .data")
-        weights = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).reshape(out.shape)
-        inputs = [args[i] for i in case.gradient_of]
-        grads = torch.autograd.grad((out * weights).sum(), inputs, allow_unused=True)
-        grads = [torch.zeros_like(x) if g is None else g for x, g in zip(inputs, grads, strict=True)]
-        return _Graded((out.detach(), *grads))
-
-    return run
 
 
 def _dtypes(result):

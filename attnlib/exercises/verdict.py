@@ -67,6 +67,8 @@ class Verdict(Shown):
         The arguments that showed it.
     readable : bool
         Whether the answer was of the kind that is asked for; one that was not is no try and no prediction.
+    slip : bool
+        Whether the one mistake that was recognised is all that is wrong. Homework gives points for the rest.
     """
 
     passed: bool | None
@@ -74,6 +76,7 @@ class Verdict(Shown):
     misconception: str | None = None
     case: tuple | None = field(default=None, compare=False)
     readable: bool = True
+    slip: bool = False
 
     def __str__(self):
         return f"{self._word}. {self.message}"
@@ -120,8 +123,8 @@ def right(message):
     return Verdict(True, message)
 
 
-def wrong(message, misconception=None, case=None):
-    return Verdict(False, message, misconception, case)
+def wrong(message, misconception=None, case=None, *, slip=False):
+    return Verdict(False, message, misconception, case, slip=slip)
 
 
 def unreadable(message):

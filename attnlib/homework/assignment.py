@@ -1,0 +1,303 @@
+"""What an assignment is, and how a class's seed chooses its variant.
+
+The lessons' solutions are public, so a graded question asks for one of several conventions: which axis is
+time, what True means in a mask, by what the scores are divided. The class's seed chooses them; what was
+written for another class, or for a lesson, is right under another convention and is told so.
+"""
+
+import hashlib
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Literal
+
+import numpy as np
+
+from attnlib.exercises.function import FunctionExercise, Mistake
+
+ASSIGNMENTS = {
+    "hw1": "lookup_and_scores",
+    "hw2": "softmax_and_scale",
+    "hw3": "masks_heads_positions",
+}
+SAMPLE_SEED = 0     # the seed of the class whose sources lie in notebooks/homework, solutions included
+VISIBLE = 1         # seeds the cases that a student's own check runs
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way to settle a convention.
+
+    Attributes
+    ----------
+    text : str
+        The sentence that asks for it.
+    told : str
+        What a submission did that followed it where another was asked for: a sentence.
+    code : str
+        What it puts in place of the convention's name in the solution.
+    """
+
+    text: str
+    told: str
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class Convention:
+    """Something that a question asks for in one of several ways.
+
+    Attributes
+    ----------
+    name : str
+        The keyword of the question's ``compute`` that it sets.
+    options : dict of str to Option
+        By the value of that keyword.
+    """
+
+    name: str
+    options: dict[str, Option]
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question of an assignment, in the variant of a class.
+
+    Attributes
+    ----------
+    id : str
+        Also the id of its cell, and of its column in the grades.
+    title : str
+    kind : str
+        Whether a function, a value or array, a prediction, a test of others' functions, a figure or a text
+        is asked for.
+    name : str
+        What the answer is called in the notebook; empty for a text.
+    points : int
+    part : int
+        Points for one named mistake in otherwise right work.
+    minutes : int
+    text : str
+        Markdown: the task, with the conventions of this class.
+    stub : str
+        What the student's cell holds before it is answered, without the line that stops an empty function.
+    solution : str
+        What comes after the stub and makes it right; of a text, the model answer.
+    judge : callable or None
+        ``judge(answer, seed)`` gives a `Verdict`; without a seed it runs the visible cases alone. A text
+        has none: a person reads it.
+    rubric : str
+        For a text: what earns its points.
+    forbids : tuple of str
+        Names that the answer may not use.
+    """
+
+    id: str
+    title: str
+    kind: Literal["function", "value", "prediction", "test", "figure", "written"]
+    name: str
+    points: int
+    part: int
+    minutes: int
+    text: str
+    stub: str
+    solution: str
+    judge: Callable | None = None
+    rubric: str = ""
+    forbids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """An assignment in one variant.
+
+    Attributes
+    ----------
+    id, title : str
+    code : str
+        Names the variant, without saying anything of the seed: a digit a convention.
+    lessons : str
+        What it is about, as in "lessons 01 to 04".
+    given : tuple of (str, str)
+        Cells that every student gets as they are: an id and the source.
+    questions : tuple of Question
+    """
+
+    id: str
+    title: str
+    code: str
+    lessons: str
+    given: tuple[tuple[str, str], ...]
+    questions: tuple[Question, ...]
+
+    @property
+    def points(self):
+        return sum(question.points for question in self.questions)
+
+    @property
+    def minutes(self):
+        return sum(question.minutes for question in self.questions)
+
+    def question(self, id):
+        """The question with this id.
+
+        Raises
+        ------
+        KeyError
+            If there is none; the message lists those that there are.
+        """
+        for question in self.questions:
+            if question.id == id:
+                return question
+        raise KeyError(f"{self.id} has no question {id!r}; it has: {', '.join(q.id for q in self.questions)}")
+
+
+def load(id, class_seed):
+    """The assignment ``id`` as the class with this seed gets it."""
+    return _made(id, chosen(id, class_seed))
+
+
+def from_code(id, code):
+    """The assignment whose variant has this code, as a released notebook names it.
+
+    Raises
+    ------
+    ValueError
+        If the code names no variant of this assignment.
+    """
+    values = _values(id)
+    places = [int(digit) for digit in code if digit in "0123456789"]
+    if not len(places) == len(code) == len(values) or any(
+        place >= len(each) for place, each in zip(places, values.values(), strict=True)
+    ):
+        raise ValueError(f"{code!r} is no variant of {id}; get the notebook's first code cell anew")
+    return _made(id, {name: each[i] for i, (name, each) in zip(places, values.items(), strict=True)})
+
+
+def chosen(id, class_seed):
+    """What a class asks for: question by question, one of the choices that nobody has published.
+
+    Published are the lessons' own conventions and, for every class but the sample, the sample's.
+    """
+    choice = {}
+    for question in module(id).QUESTIONS:
+        published = [question.SAMPLE] if question.LESSON is None else [question.LESSON, question.SAMPLE]
+        products = product(*question.CHOICES.values())
+        every = [dict(zip(question.CHOICES, each, strict=True)) for each in products]
+        free = [each for each in every if each not in published] or every
+        place = secret(class_seed, id, question.__name__, "variant") % len(free)
+        choice |= question.SAMPLE if class_seed == SAMPLE_SEED else free[place]
+    return choice
+
+
+def secret(class_seed, *what):
+    """A number that nobody knows without the class's seed: it seeds what is hidden."""
+    told = "/".join(map(str, (class_seed, *what)))
+    return int.from_bytes(hashlib.sha256(told.encode()).digest()[:8], "big")
+
+
+def _made(id, choice):
+    found = module(id)
+    code = "".join(str(each.index(choice[name])) for name, each in _values(id).items())
+    questions = tuple(question.question(choice) for question in found.QUESTIONS)
+    return Assignment(id, found.TITLE, code, found.LESSONS, found.given(choice), questions)
+
+
+def module(id):
+    """The package of an assignment: ``TITLE``, ``LESSONS``, ``QUESTIONS`` (a module each), ``given(choice)``.
+
+    A question's module has ``CHOICES`` (what may be chosen, by name), ``LESSON`` and ``SAMPLE`` (the
+    choices that are published; the first is None where no lesson asks the same), and ``question(choice)``.
+
+    Raises
+    ------
+    KeyError
+        If there is no such assignment.
+    """
+    if id not in ASSIGNMENTS:
+        raise KeyError(f"there is no assignment {id!r}; there are: {', '.join(ASSIGNMENTS)}")
+    return importlib.import_module(f"attnlib.homework.{ASSIGNMENTS[id]}")
+
+
+def _values(id):
+    """By the name of each choice of an assignment, in one order, its values."""
+    return {name: each for question in module(id).QUESTIONS for name, each in question.CHOICES.items()}
+
+
+# ------------------------------------------------------------------------- functions in variants
+
+
+def values_of(*conventions):
+    """The choices of one question: each convention's name and its values."""
+    return {convention.name: tuple(convention.options) for convention in conventions}
+
+
+def asked(conventions, choice):
+    """The sentences that ask for this class's conventions."""
+    return " ".join(convention.options[choice[convention.name]].text for convention in conventions)
+
+
+def filled(template, conventions, choice):
+    """A solution with ``<name>`` replaced by the code of each convention."""
+    for convention in conventions:
+        template = template.replace(f"<{convention.name}>", convention.options[choice[convention.name]].code)
+    return template
+
+
+def judge_of_variant(compute, conventions, choice, mistakes, cases, praise, *, visible, properties=()):
+    """A judge of functions under the conventions of one class.
+
+    Parameters
+    ----------
+    compute : callable
+        ``compute(*args, **choices)``: the conventions and the mistakes are keywords of it.
+    conventions : tuple of Convention
+    choice : dict
+        The value that this class has for each.
+    mistakes : tuple of Mistake
+        Wrong under every convention.
+    cases : callable
+        ``cases(rng, choice)`` makes them, plain ones first.
+    praise : str
+    visible : int
+        How many of the cases a student's own check runs.
+    properties : tuple of callable
+        As in `FunctionExercise`.
+
+    Returns
+    -------
+    callable
+        ``judge(function, seed=None)``.
+    """
+    names = [convention.name for convention in conventions]
+    ours = {name: choice[name] for name in names}
+    reference = partial(compute, **ours)
+    known = (*_other_variants(conventions, ours), *mistakes)
+
+    def judge(function, seed=None):
+        shown = cases(np.random.default_rng(VISIBLE if seed is None else seed), ours)
+        shown = shown[:visible] if seed is None else shown
+        return FunctionExercise(reference, lambda: shown, known, praise, properties)(function)
+
+    return judge
+
+
+def _other_variants(conventions, ours):
+    """The right answer to each other variant, as a mistake; those that differ in one thing first."""
+    found = []
+    for values in product(*(convention.options for convention in conventions)):
+        differ = [
+            (convention, value)
+            for convention, value in zip(conventions, values, strict=True) if value != ours[convention.name]
+        ]
+        if differ:
+            told = [
+                f"{convention.options[value].told} Here: {convention.options[ours[convention.name]].text}"
+                for convention, value in differ
+            ]
+            name = "_and_".join(f"{convention.name}_{value}" for convention, value in differ)
+            choices = {convention.name: value for convention, value in differ}
+            found.append(Mistake(name.replace(" ", "_"), " ".join(told), choices, convention=True))
+    return sorted(found, key=lambda mistake: len(mistake.choices))

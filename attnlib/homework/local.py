@@ -1,0 +1,85 @@
+"""The check that a student runs: the grader's judge, on the cases that are not hidden."""
+
+from dataclasses import replace
+
+from attnlib.exercises.verdict import unanswered, wrong
+from attnlib.homework import assignment
+
+
+class Points(float):
+    """Points on the visible cases; a notebook shows the verdict with it.
+
+    A float, and plain text shows it as one: that is what nbgrader reads from the last line of a cell.
+    """
+
+    def __new__(cls, points, verdict):
+        made = super().__new__(cls, points)
+        made.verdict = verdict
+        return made
+
+    def _repr_html_(self):
+        return self.verdict._repr_html_()
+
+
+def local_check(id, code):
+    """A function ``check(question, answer)`` for one assignment in the variant of a class.
+
+    Parameters
+    ----------
+    id, code : str
+        As the first code cell of the notebook states them.
+
+    Returns
+    -------
+    callable
+        ``check(question_id, answer)`` gives `Points` whose ``verdict`` says what is right or wrong. It keeps
+        nothing.
+
+    Raises
+    ------
+    KeyError, ValueError
+        If there is no such assignment or variant.
+
+    Examples
+    --------
+    >>> check = local_check("hw1", "2" + "0" * 11)
+    >>> check("copies", 5)
+    2.0
+    """
+    made = assignment.from_code(id, code)
+
+    def check(question_id, answer):
+        question = made.question(question_id)
+        verdict = judged(question, answer)
+        verdict = _with_a_word_on_the_rest(question, verdict)
+        return Points(points(question, verdict), verdict)
+
+    return check
+
+
+def judged(question, answer, seed=None):
+    """The verdict on an answer, whatever it is."""
+    if answer is ... or answer is None:
+        return unanswered("Put your answer in place of the three dots.")
+    try:
+        return question.judge(answer, seed)
+    except NotImplementedError:
+        return unanswered("Replace the line that raises NotImplementedError.")
+    except (Exception, SystemExit) as error:  # raised by the answer itself, when it was looked at
+        told = f"Your answer cannot be read: looking at it raised {type(error).__name__}."
+        return wrong(told, "unreadable")
+
+
+def points(question, verdict):
+    """All points, those for one named mistake in otherwise right work, or none."""
+    if verdict.passed:
+        return question.points
+    slip = verdict.slip if question.kind == "function" else verdict.misconception
+    return question.part if verdict.passed is False and slip else 0
+
+
+def _with_a_word_on_the_rest(question, verdict):
+    if verdict.passed is None or question.kind not in ("function", "test"):
+        return verdict
+    told = f"{verdict.message} (These were some of the cases; the grader has more, with numbers of its own.)"
+    return replace(verdict, message=told)
