@@ -1,8 +1,5 @@
 """Reading a learner's answer: numbers out of whatever was typed, and short words for it."""
 
-import dis
-import types
-
 import numpy as np
 
 from attnlib.exercises.verdict import unreadable
@@ -51,43 +48,6 @@ def letter(answer, letters):
             f"got {short(answer)}."
         )
     return given, None
-
-
-def uses_the_package(function):
-    """Whether the function imports attnlib or looks up a name that is one of its functions or modules."""
-    if any(_of_the_package(name) for name in _named(function, "IMPORT_NAME")):
-        return True
-    names = _named(function, "LOAD_GLOBAL", "LOAD_NAME")
-    found = [getattr(function, "__globals__", {}).get(name) for name in names]
-    found += [cell.cell_contents for cell in getattr(function, "__closure__", None) or () if _filled(cell)]
-    return any(_of_the_package(getattr(x, "__module__", None) or getattr(x, "__name__", "")) for x in found)
-
-
-def imports_torch(function):
-    """Whether the function's own code imports torch, which the first time takes seconds."""
-    return any(name.split(".")[0] == "torch" for name in _named(function, "IMPORT_NAME"))
-
-
-def _named(function, *operations):
-    """What these operations of a function's code, and of the functions inside it, name."""
-    names, waiting = set(), [code] if (code := getattr(function, "__code__", None)) else []
-    while waiting:
-        code = waiting.pop()
-        names.update(step.argval for step in dis.get_instructions(code) if step.opname in operations)
-        waiting += [part for part in code.co_consts if isinstance(part, types.CodeType)]
-    return names
-
-
-def _filled(cell):
-    try:
-        return cell.cell_contents is not None
-    except ValueError:
-        return False
-
-
-def _of_the_package(module):
-    """The checker's own imitations of mistakes do not count."""
-    return str(module).split(".")[0] == "attnlib" and not str(module).startswith("attnlib.exercises")
 
 
 def short(answer, text=repr, length=60):

@@ -1,27 +1,40 @@
-"""Calling a learner's function: on copies, with a time limit, and without a trace left behind."""
+"""Calling a learner's function: on copies, with a time limit, and without a trace left behind.
+
+A function of homework runs in a sandbox; its stand-in here is of a class with the attribute `ELSEWHERE`,
+and the same is done there. This file is copied into the sandbox, so it imports nothing of attnlib.
+"""
 
 import contextlib
+import dis
 import io
 import random
 import re
 import signal
 import sys
 import threading
+import tracemalloc
+import types
 import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from attnlib.exercises.answers import imports_torch
-
 SECONDS = 4.0          # by the clock, for a call that waits
 CPU_SECONDS = 1.2      # of work; a busy machine does not shorten it
 ALL_SECONDS = 10.0     # by the clock, for all calls of one check
 
 
-class _TimeIsUp(BaseException):
+ELSEWHERE = "attnlib_runs_elsewhere"
+_UNBREAKABLE = set()
+
+
+class TimeIsUp(BaseException):
     """Not an Exception, so that a learner's own ``except Exception`` lets it pass."""
+
+
+class Stopped(Exception):
+    """The answer cannot be judged, and its function is not the reason. Passes through `call`."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +57,8 @@ class Outcome:
         The call was ended because it took too long.
     drew : bool
         A global random generator was used.
+    ended : bool
+        The process in which the function ran has ended; it is not called again.
     """
 
     value: Any = None
@@ -53,6 +68,12 @@ class Outcome:
     unanswered: bool = False
     late: bool = False
     drew: bool = False
+    ended: bool = False
+
+
+def runs_elsewhere(function):
+    """Whether it is the stand-in of a function in a sandbox."""
+    return ELSEWHERE in vars(type(function))
 
 
 def call(function, args, *, seconds=SECONDS, cpu_seconds=CPU_SECONDS):
@@ -60,12 +81,14 @@ def call(function, args, *, seconds=SECONDS, cpu_seconds=CPU_SECONDS):
 
     What it prints and warns of is dropped. It finds the random generators in one fixed state and torch
     with its own default type; afterwards all is as it was. An error becomes words. Only a
-    KeyboardInterrupt passes through.
+    KeyboardInterrupt and `Stopped` pass through.
 
     Returns
     -------
     Outcome
     """
+    if runs_elsewhere(function):
+        return function.outcome(args)
     if "torch" not in sys.modules and imports_torch(function):
         with contextlib.suppress(ImportError):
             import torch  # noqa: F401  its first import takes longer than a call may
@@ -81,13 +104,13 @@ def _called(function, args, seconds, cpu_seconds):
     with _held_back(), fixed_surroundings():
         before, loaded = _random_states(), len(sys.modules)
         try:
-            with _time_limit(seconds, cpu_seconds):
+            with time_limit(seconds, cpu_seconds):
                 value = function(*copies)
             drew = _random_states() != before
-        except _TimeIsUp:
+        except TimeIsUp:
             late = Outcome(error="did not end within the time that a call may take", late=True)
             return late, len(sys.modules) > loaded
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Stopped):
             raise
         except BaseException as error:
             # Torch raises the same where a type has no kernel, and says so.
@@ -101,6 +124,92 @@ def _called(function, args, seconds, cpu_seconds):
         changed=next(changed, None),
         drew=drew,
     ), False
+
+
+def with_gradients(function, gradient_of):
+    """The function, giving beside its output the gradients of a fixed weighted sum of it.
+
+    `gradient_of` are the numbers of positional arguments.
+    """
+    if runs_elsewhere(function):
+        return function.with_gradients(gradient_of)
+
+    def run(*args, **kwargs):
+        import torch
+
+        args = [copy_of(a).requires_grad_() if i in gradient_of else a for i, a in enumerate(args)]
+        out = function(*args, **kwargs)
+        if not is_tensor(out):
+            return out
+        if not out.requires_grad:
+            raise RuntimeError("the result has no gradient; no step may leave torch, detach or use .data")
+        weights = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).reshape(out.shape)
+        inputs = [args[i] for i in gradient_of]
+        grads = torch.autograd.grad((out * weights).sum(), inputs, allow_unused=True)
+        grads = [torch.zeros_like(x) if g is None else g for x, g in zip(inputs, grads, strict=True)]
+        return Graded((out.detach(), *grads))
+
+    return run
+
+
+class Graded(tuple):
+    """An output and the gradients in some arguments."""
+
+
+def memory(function, *args):
+    """The most bytes that a call had at one time, as far as Python is told of them (torch tells nothing)."""
+    if runs_elsewhere(function):
+        return function.memory(args)
+    ours = not tracemalloc.is_tracing()
+    if ours:
+        tracemalloc.start()
+    try:
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        call(function, args)
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        if ours:
+            tracemalloc.stop()
+
+
+def uses_the_package(function):
+    """Whether the function imports attnlib or looks up a name that is one of its functions or modules."""
+    if runs_elsewhere(function):
+        return function.uses_the_package
+    if any(_of_the_package(name) for name in _named(function, "IMPORT_NAME")):
+        return True
+    names = _named(function, "LOAD_GLOBAL", "LOAD_NAME")
+    found = [getattr(function, "__globals__", {}).get(name) for name in names]
+    found += [cell.cell_contents for cell in getattr(function, "__closure__", None) or () if _filled(cell)]
+    return any(_of_the_package(getattr(x, "__module__", None) or getattr(x, "__name__", "")) for x in found)
+
+
+def imports_torch(function):
+    """Whether the function's own code imports torch, which the first time takes seconds."""
+    return any(name.split(".")[0] == "torch" for name in _named(function, "IMPORT_NAME"))
+
+
+def _named(function, *operations):
+    """What these operations of a function's code, and of the functions inside it, name."""
+    names, waiting = set(), [code] if (code := getattr(function, "__code__", None)) else []
+    while waiting:
+        code = waiting.pop()
+        names.update(step.argval for step in dis.get_instructions(code) if step.opname in operations)
+        waiting += [part for part in code.co_consts if isinstance(part, types.CodeType)]
+    return names
+
+
+def _filled(cell):
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
+
+
+def _of_the_package(module):
+    """The checker's own imitations of mistakes do not count."""
+    return str(module).split(".")[0] == "attnlib" and not str(module).startswith("attnlib.exercises")
 
 
 def _random_states():
@@ -206,17 +315,23 @@ def _set_device(torch, device):
         torch.set_default_device(None if device.type == "cpu" else device)
 
 
-def _importing(frame):
+def unbreakable(function):
+    """Not to be broken off by the time limit, which comes when it has returned."""
+    _UNBREAKABLE.add(function.__code__)
+    return function
+
+
+def _must_go_on(frame):
     """Whether the call is in an import: one that is broken off leaves half a module behind for good."""
     while frame and frame.f_code is not _called.__code__:
-        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>" or frame.f_code in _UNBREAKABLE:
             return True
         frame = frame.f_back
     return False
 
 
 @contextlib.contextmanager
-def _time_limit(seconds, cpu_seconds):
+def time_limit(seconds, cpu_seconds):
     """Where there are alarms and this is the main thread; elsewhere without a limit."""
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
@@ -224,8 +339,8 @@ def _time_limit(seconds, cpu_seconds):
     running = True
 
     def stop(_, frame):
-        if running and not _importing(frame):
-            raise _TimeIsUp
+        if running and not _must_go_on(frame):
+            raise TimeIsUp
 
     timers = (
         (signal.SIGALRM, signal.ITIMER_REAL, seconds),

@@ -9,8 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attnlib.exercises.answers import short, uses_the_package
-from attnlib.exercises.calls import ALL_SECONDS, call, fixed_surroundings, is_tensor
+from attnlib.exercises.answers import short
+from attnlib.exercises.calls import (
+    ALL_SECONDS,
+    call,
+    fixed_surroundings,
+    is_tensor,
+    uses_the_package,
+)
 from attnlib.exercises.verdict import right, unanswered, wrong
 
 
@@ -73,6 +79,8 @@ class LearnerTest:
                 return wrong(
                     f"At '{implementation.name}' your function has taken too long. Does a loop of it never "
                     "end, or does it call the model more often than it must?", "too_slow")
+            if outcome.ended:
+                return wrong(f"At '{implementation.name}' your function {outcome.error}", "ended")
             if outcome.unanswered:
                 return unanswered("Replace the line that raises NotImplementedError and run the cell again.")
             if outcome.error:

@@ -1,12 +1,10 @@
 """The slopes of a softmax, forward as a table and backward without it: two exercises of lesson 07."""
 
-import tracemalloc
-
 import numpy as np
 
 from attnlib.core.softmaxes import softmax
 from attnlib.exercises.answers import as_floats
-from attnlib.exercises.calls import call
+from attnlib.exercises.calls import memory
 from attnlib.exercises.exercise import Exercise
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
 from attnlib.exercises.verdict import right
@@ -561,7 +559,7 @@ class _WithoutTable(FunctionExercise):
             return verdict
         p = np.full(_LONG, 1 / _LONG)
         # Whatever is made once, at a first call, is not there in the second.
-        taken = min(_memory(function, p, np.cos(np.arange(_LONG))) for _ in range(2))
+        taken = min(memory(function, p, np.cos(np.arange(_LONG))) for _ in range(2))
         if taken < _LONG**2 / 2:
             return verdict
         return right(
@@ -572,21 +570,6 @@ class _WithoutTable(FunctionExercise):
 
 
 _LONG = 1000
-
-
-def _memory(function, *args):
-    """The most bytes that a call had at one time, as far as Python is told of them (torch tells nothing)."""
-    ours = not tracemalloc.is_tracing()
-    if ours:
-        tracemalloc.start()
-    try:
-        tracemalloc.reset_peak()
-        before = tracemalloc.get_traced_memory()[0]
-        call(function, args)
-        return tracemalloc.get_traced_memory()[1] - before
-    finally:
-        if ours:
-            tracemalloc.stop()
 
 
 softmax_backward = _WithoutTable(
