@@ -90,6 +90,8 @@ class Question:
         has none: a person reads it.
     rubric : str
         For a text: what earns its points.
+    given : str
+        Code of a locked cell before it: what the task speaks of.
     forbids : tuple of str
         Names that the answer may not use.
     """
@@ -106,6 +108,7 @@ class Question:
     solution: str
     judge: Callable | None = None
     rubric: str = ""
+    given: str = ""
     forbids: tuple[str, ...] = ()
 
 
@@ -120,8 +123,6 @@ class Assignment:
         Names the variant, without saying anything of the seed: a digit a convention.
     lessons : str
         What it is about, as in "lessons 01 to 04".
-    given : tuple of (str, str)
-        Cells that every student gets as they are: an id and the source.
     questions : tuple of Question
     """
 
@@ -129,8 +130,12 @@ class Assignment:
     title: str
     code: str
     lessons: str
-    given: tuple[tuple[str, str], ...]
     questions: tuple[Question, ...]
+
+    @property
+    def given(self):
+        """The locked cells of code that the answers build on: id and source."""
+        return tuple((f"given-{q.id}", q.given) for q in self.questions if q.given)
 
     @property
     def points(self):
@@ -202,11 +207,11 @@ def _made(id, choice):
     found = module(id)
     code = "".join(str(each.index(choice[name])) for name, each in _values(id).items())
     questions = tuple(question.question(choice) for question in found.QUESTIONS)
-    return Assignment(id, found.TITLE, code, found.LESSONS, found.given(choice), questions)
+    return Assignment(id, found.TITLE, code, found.LESSONS, questions)
 
 
 def module(id):
-    """The package of an assignment: ``TITLE``, ``LESSONS``, ``QUESTIONS`` (a module each), ``given(choice)``.
+    """The package of an assignment: ``TITLE``, ``LESSONS``, ``QUESTIONS`` (a module each).
 
     A question's module has ``CHOICES`` (what may be chosen, by name), ``LESSON`` and ``SAMPLE`` (the
     choices that are published; the first is None where no lesson asks the same), and ``question(choice)``.

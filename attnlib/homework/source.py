@@ -27,7 +27,6 @@ def source(assignment, rules):
     nbformat.NotebookNode
     """
     cells = [_text("title", _title(assignment, rules)), _code("given-check", _start(assignment), locked=True)]
-    cells += [_code(id, text, locked=True) for id, text in assignment.given]
     for number, question in enumerate(assignment.questions, 1):
         cells += _question(number, question)
     cells.append(_text("hand-in", HAND_IN))
@@ -85,8 +84,8 @@ For {assignment.lessons}; {assignment.points} points, about {assignment.minutes}
 {table}
 
 The conventions here are your class's own: read each sentence of a task, for the lesson may do it the other
-way round. Under each question a cell checks your answer on some of the grader's cases and names a mistake that
-it knows. The grader tries further cases of the kinds that the task describes. An answer with one mistake that
+way round. Under each question a cell checks your answer on some of the grader's cases and names a mistake
+that it knows. The grader tries further cases of the kinds that the task describes. An answer with one mistake that
 has a name, and is right otherwise, earns a part of the points. {' '.join(rules)}"""
 
 
@@ -106,8 +105,10 @@ def _question(number, question):
         answer = nbformat.v4.new_markdown_cell(f"{BEGIN}\n{question.solution}\n{END}", id=question.id)
         answer.metadata["nbgrader"] = _mark(question.id, grade=True, solution=True, points=question.points)
         return [_text(f"task-{question.id}", task), answer]
+    given = [_code(f"given-{question.id}", question.given, locked=True)] if question.given else []
     return [
         _text(f"task-{question.id}", head + question.text),
+        *given,
         _code(question.id, _solved(question), locked=False),
         _check(question),
     ]

@@ -1,7 +1,7 @@
 """Every question in every variant: its solution is right, its stub unanswered, the others' solutions told."""
 
 from functools import cache
-from itertools import chain, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -21,12 +21,10 @@ def variants(question):
     return [dict(zip(question.CHOICES, each, strict=True)) for each in product(*question.CHOICES.values())]
 
 
-def namespace(id, choice):
-    """What the locked cells of a notebook define, for this choice and the sample's others."""
-    sample = dict(chain.from_iterable(q.SAMPLE.items() for q in assignment.module(id).QUESTIONS))
+def namespace(made):
+    """What the locked cells of a notebook define before this question."""
     names = {"np": np}
-    for _, code in assignment.module(id).given({**sample, **choice}):
-        exec(code, names)
+    exec(made.given, names)
     return names
 
 
@@ -34,7 +32,8 @@ def namespace(id, choice):
 def answered(id, question, number):
     """The question in one variant, and the answer of its solution."""
     choice = variants(question)[number]
-    made, names = question.question(choice), namespace(id, choice)
+    made = question.question(choice)
+    names = namespace(made)
     exec(source._solved(made), names)
     return made, names[made.name]
 
@@ -57,7 +56,7 @@ def test_what_is_released_is_unanswered(id, question):
         made = question.question(choice)
         if made.kind == "written":
             continue
-        names = namespace(id, choice)
+        names = namespace(made)
         stub = source._without_solution(source._solved(made), source.CODE_STUB)
         exec(stub, names)
         verdict = judged(made, names[made.name], HIDDEN)

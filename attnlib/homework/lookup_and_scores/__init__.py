@@ -13,8 +13,3 @@ from attnlib.homework.lookup_and_scores import (
 TITLE = "Lookup and scores"
 LESSONS = "lessons 01 to 04"
 QUESTIONS = (copies, lookup, three_shares, word_scores, blind_scores, drawn_weights, same_key_twice)
-
-
-def given(choice):
-    """The locked cells: what the questions speak of."""
-    return (*three_shares.given(choice), *drawn_weights.given(choice))

@@ -39,7 +39,8 @@ def question(choice):
     blind, query_first = choice["true_of"] == "blind", choice["first_argument"] == "query"
     name, says = f"is_{choice['true_of']}", SAYS[choice["true_of"]]
     return Question(
-        id="blind_scores", title="Does it look at all?", kind="test", name=name, points=5, part=2, minutes=15,
+        id="blind_scores", title="Does it look at all?",
+        kind="test", name=name, points=5, part=2, minutes=15,
         text=TEXT.format(name=name, takes=TAKES[choice["first_argument"]], true_of=says),
         stub=STUB.format(name=name, says=says),
         solution=SOLUTION.format(

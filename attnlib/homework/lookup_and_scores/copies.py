@@ -45,7 +45,8 @@ def judge_for(margin):
 
 def question(choice):
     return Question(
-        id="copies", title="A crowd against one", kind="prediction", name="copies", points=2, part=0, minutes=4,
+        id="copies", title="A crowd against one",
+        kind="prediction", name="copies", points=2, part=0, minutes=4,
         text=TEXT.format(margin=choice["margin"]),
         stub="copies = ...",
         solution=f"copies = {floor(exp(float(choice['margin']))) + 1}",

@@ -41,22 +41,21 @@ def scores(which):
     return np.random.default_rng(int(which) + 40).integers(-2, 4, size=(len(WORDS[which]),) * 2).astype(float)
 
 
-def given(choice):
+def _given(choice):
     rows = ",\n                   ".join(str(row.tolist()) for row in scores(choice["scores_of"]))
     words = ", ".join(f'"{word}"' for word in WORDS[choice["scores_of"]])
-    return ((
-        "given-drawn-weights",
-        f"import matplotlib.pyplot as plt\n\nWORDS = [{words}]\nSCORES = np.array([{rows}])",
-    ),)  # fmt: skip
+    return f"import matplotlib.pyplot as plt\n\nWORDS = [{words}]\nSCORES = np.array([{rows}])"
 
 
 def question(choice):
     down = choice["lie"] == "down"
     return Question(
-        id="drawn_weights", title="A map of weights", kind="figure", name="figure", points=4, part=2, minutes=10,
+        id="drawn_weights", title="A map of weights",
+        kind="figure", name="figure", points=4, part=2, minutes=10,
         text=TEXT.format(
             queries=choice["lie"], keys="across" if down else "down", first=FIRST[choice["lie"]]
         ),
+        given=_given(choice),
         stub="figure = ...",
         solution=SOLUTION.format(drawn="weights" if down else "weights.T", across="key" if down else "query",
                                  down="query" if down else "key"),

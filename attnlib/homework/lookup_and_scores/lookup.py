@@ -124,7 +124,8 @@ MISTAKES = (
 def question(choice):
     first = "output and weights" if choice["first"] == "output" else "weights and output"
     return Question(
-        id="lookup", title="A soft lookup", kind="function", name="lookup", points=5, part=2, minutes=15,
+        id="lookup", title="A soft lookup",
+        kind="function", name="lookup", points=5, part=2, minutes=15,
         text=TEXT.format(asked=asked(CONVENTIONS, choice)),
         stub=STUB.format(first=first),
         solution=filled(SOLUTION, CONVENTIONS, choice),

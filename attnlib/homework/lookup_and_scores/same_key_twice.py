@@ -29,6 +29,7 @@ words: judge the first 150."""
 
 def question(choice):
     return Question(
-        id="same_key_twice", title="The same key twice", kind="written", name="", points=3, part=0, minutes=12,
+        id="same_key_twice", title="The same key twice",
+        kind="written", name="", points=3, part=0, minutes=12,
         text=TEXT, stub="*Your answer:*", solution=ANSWER, rubric=RUBRIC,
     )  # fmt: skip

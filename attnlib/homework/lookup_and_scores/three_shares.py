@@ -19,10 +19,10 @@ weights, the softmax of the three dot products (no scale), are in the ratio **{s
 in the cell are as welcome as numbers typed in; each weight must be right to 0.001."""
 
 
-def given(choice):
+def _given(choice):
     rows = [", ".join(f"{float(n)}" for n in row.split()) for row in choice["three_keys"].split(", ")]
     keys = ", ".join(f"[{row}]" for row in rows)
-    return (("given-three-keys", f"THREE_KEYS = np.array([{keys}])"),)
+    return f"THREE_KEYS = np.array([{keys}])"
 
 
 def judge_for(shares, keys):
@@ -47,8 +47,8 @@ def judge_for(shares, keys):
             return wrong(told + "The right shares, at the wrong keys.", "other_order")
         if np.allclose(gaps, np.diff(shares), atol=0.02) or np.allclose(gaps, np.diff(wanted), atol=0.02):
             return wrong(
-                told + "Your scores differ as the weights should. A weight is the exponential of a score: which "
-                "difference of scores makes one weight twice another?", "scores_in_the_ratio")
+                told + "Your scores differ as the weights should. A weight is the exponential of a score: "
+                "which difference of scores makes one weight twice another?", "scores_in_the_ratio")
         if np.allclose(gaps, logs / np.log(2), atol=0.02):
             return wrong(told + "Your logarithms are to base 2; the softmax is to base e.", "base_two")
         if np.allclose(gaps, logs * np.sqrt(2), atol=0.02):
@@ -65,8 +65,10 @@ def question(choice):
     keys = np.array([[float(n) for n in row.split()] for row in choice["three_keys"].split(", ")])
     listed = ", ".join(f"{share:g}" for share in shares)
     return Question(
-        id="three_shares", title="A query made to measure", kind="value", name="query", points=3, part=1, minutes=10,
+        id="three_shares", title="A query made to measure",
+        kind="value", name="query", points=3, part=1, minutes=10,
         text=TEXT.format(shares=choice["shares"]),
+        given=_given(choice),
         stub="query = ...",
         solution=f"gaps = np.diff(np.log([{listed}]))          # between the scores of neighbours\n"
                  "query = np.linalg.solve(np.diff(THREE_KEYS, axis=0), gaps)",

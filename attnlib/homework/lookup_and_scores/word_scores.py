@@ -117,7 +117,8 @@ MISTAKES = (
 def question(choice):
     mistakes = [m for m in MISTAKES if choice["self_score"] == "barred" or "barred" not in m.choices]
     return Question(
-        id="word_scores", title="Scores between words", kind="function", name="word_scores", points=4, part=2, minutes=12,
+        id="word_scores", title="Scores between words",
+        kind="function", name="word_scores", points=4, part=2, minutes=12,
         text=TEXT.format(asked=asked(CONVENTIONS, choice)),
         stub=STUB,
         solution=filled(SOLUTION, CONVENTIONS, choice),

@@ -3,8 +3,3 @@
 TITLE = "Masks, heads and positions"
 LESSONS = "lessons 08 to 10"
 QUESTIONS = ()
-
-
-def given(choice):
-    """The locked cells: what the questions speak of."""
-    return ()
