@@ -1,0 +1,27 @@
+"""Fixtures for tests of all that surrounds the sandbox."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))     # for the helpers that lie beside the tests
+from small_assignment import SMALL, InProcess, good  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def small():
+    """Four questions: a function, a value that needs a given cell, a function, a text."""
+    return SMALL
+
+
+@pytest.fixture
+def answered():
+    """The notebook of a student who has answered all of it, as a dict."""
+    return good(SMALL)
+
+
+@pytest.fixture
+def session_in_process():
+    """Has the interface of `attnlib.homework.remote.Session`, and no walls."""
+    return InProcess
