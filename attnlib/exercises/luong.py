@@ -20,7 +20,7 @@ def _concat(q, k, w, v, *, order="q k", split="dq", turned=False, pairs="all", *
         return np.tanh(np.concatenate([q, k], axis=-1) @ w.T) @ v
     if order == "k q":
         w = np.concatenate([w[:, k.shape[1] :], w[:, : k.shape[1]]], axis=1)
-    n = q.shape[1] if split == "dq" else w.shape[1] // 2
+    n = {"dq": q.shape[1], "middle": w.shape[1] // 2, "upper middle": (w.shape[1] + 1) // 2}[split]
     at = "all" if pairs == "key by key" else pairs
     scores = additive(q, k, w[:, :n], w[:, n:], v, pairs=at, **choices)
     return scores.T.reshape(scores.shape) if pairs == "key by key" else scores
@@ -61,6 +61,8 @@ concat_score = FunctionExercise(
                 convention=True),
         Mistake("split_in_the_middle", "You cut w in the middle. The query's columns are the first d_q, and "
                 "the two widths may differ.", {"split": "middle"}),
+        Mistake("split_in_the_middle", "You cut w into two parts of one width, or nearly. The query's "
+                "columns are the first d_q.", {"split": "upper middle"}),
         Mistake("transposed", "You use w as it stands, rows @ w. It lies as in nn.Linear, hidden numbers "
                 "first.", {"turned": True}),
         Mistake("row_with_row", "You join row i of q to row i of k only. Every query meets every key: first "
@@ -82,7 +84,7 @@ concat_score = FunctionExercise(
 
 def _location(
     q, k, w, *, over="the keys' places", rows="first", turned=False, reads="q", scale=False, shifted=True,
-    axis=-1, returns="weights",
+    axis=-1, keys_down=False, returns="weights",
 ):  # fmt: skip
     """`location_weights`, or a wrong way of computing it."""
     q, k, w = (np.asarray(x, float) for x in (q, k, w))
@@ -98,6 +100,8 @@ def _location(
     if scale:
         every = every / np.sqrt(q.shape[1])
     s = {"first": every[:, :n], "last": every[:, -n:], "queries": every[:, : len(q)], "all": every}[rows]
+    if keys_down:
+        s, axis = s.T, 0
     if returns == "scores":
         return s
     if over == "all places":
@@ -110,8 +114,7 @@ def _location(
             return s / s.sum(-1, keepdims=True)
         if returns == "exponentials":
             return e
-        w = e / e.sum(axis=axis, keepdims=True)
-    return w.T if returns == "turned" else w
+        return e / e.sum(axis=axis, keepdims=True)
 
 
 def _location_cases():
@@ -181,7 +184,7 @@ location_weights = FunctionExercise(
         Mistake("scaled", "You divide by the root of the width. This score has no scale; w can hold one.",
                 {"scale": True}, convention=True),
         Mistake("result_transposed", "You have a row for each key. A row belongs to a query, a column to a "
-                "key.", {"returns": "turned"}),
+                "key.", {"keys_down": True}),
     ),
     "Checked with fewer keys than places and with as many, with a square w, a single key and scores that "
     "overflow. What stands at a place has no say: exchange two keys, and the weights stay.",
@@ -217,7 +220,7 @@ def _local(
     away = keys - centre[:, None]
     sigma = {"half": d / 2, "D": d, "twice": 2 * d, "root": np.sqrt(d / 2), "one": 1.0}[sigma]
     away = np.abs(away) / sigma if form == "tent" else (away / sigma) ** 2
-    log_bell = -away * {"halved": 0.5, "whole": 1.0}[exponent]
+    log_bell = -away * {"halved": 0.5, "whole": 1.0, "positive": -0.5}[exponent]
     curve = np.exp(log_bell) * (height if height == 1.0 else 1 / (sigma * np.sqrt(2 * np.pi)))
     with np.errstate(all="ignore"):
         if bell == "times the scores":
@@ -227,10 +230,10 @@ def _local(
         s = np.where(inside, scores, hidden) if cut == "before" else scores
         if softmaxed:
             top = s.max(axis=axis, keepdims=True)
-            top = np.where(np.isfinite(top), top, 0) if shifted else 0
-            e = np.exp(s - top)
+            top = np.where(np.isfinite(top), top, 0) if shifted is True else 0
+            e = np.exp(scores) * inside if shifted == "never, and times 0" else np.exp(s - top)
             total = e.sum(axis=axis, keepdims=True)
-            w = e / (np.where(total == 0, 1, total) if shifted else total)
+            w = e / (np.where(total == 0, 1, total) if shifted is True else total)
         else:
             w = np.where(inside, scores, 0)
         if cut != "before":
@@ -321,6 +324,8 @@ local_weights = FunctionExercise(
                 {"sigma": "one"}),
         Mistake("two_left_out", "Your exponent lacks the 2: the squared distance is divided by two times the "
                 "squared spread.", {"exponent": "whole"}),
+        Mistake("sign", "Your exponent is positive: the bell grows with the distance. It has a minus sign.",
+                {"exponent": "positive"}),
         Mistake("distance_not_squared", "Your exponent has the distance. Its square is asked for.",
                 {"form": "tent"}),
         Mistake("density", "You divide by the area below the bell, as a density does. This bell has height "
@@ -364,6 +369,8 @@ local_weights = FunctionExercise(
                 "softmax.", {"axis": None}),
         Mistake("overflow", "The exponential of a large score is infinite, and inf/inf is NaN. Take the "
                 "largest of the window off first.", {"shifted": False}),
+        Mistake("overflow", "The exponential of a large score is infinite, and inf times 0 is NaN. Take the "
+                "largest of the window off first.", {"shifted": "never, and times 0"}),
         Mistake("result_transposed", "You have a row for each key. A row belongs to a query, a column to a "
                 "key.", {"returns": "turned"}),
     ),

@@ -556,7 +556,7 @@ def additive(
     if pairs == "all":
         a, b = a[:, None], b[None]
     elif pairs == "means":
-        a, b = a[:, None], b.mean(0)[None, None]
+        b = b.mean(0)                                                   # (da,)
     h = {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "q": lambda: a + 0 * b,
          "k": lambda: 0 * a + b}[joined]()  # fmt: skip
     h = {

@@ -82,6 +82,15 @@ def test_hidden_keys_and_windows_without_a_key_get_nothing(lib):
     assert torch.isfinite(p.grad).all()
 
 
+def test_scores_whose_exponential_overflows(lib):
+    scores, p = np.array([[1000.0, 999.0, 5000.0], [-4000.0, 3000.0, 3000.0]]), np.array([0.0, 1.5])
+    e = np.exp(-1)
+    weights = [[1 / (1 + e), e / (1 + e) * np.exp(-2), 0], [0, np.exp(-1 / 2) / 2, np.exp(-1 / 2) / 2]]
+    got = lib.numpy(local_p_weights(lib.array(scores), lib.array(p), 1))
+    np.testing.assert_allclose(got, weights, **CLOSE)
+    assert np.isfinite(lib.numpy(local_m_weights(lib.array(scores), 1))).all()
+
+
 def test_gradients():
     scores = torch.tensor(normal(2, 3, 6), requires_grad=True)
     p = torch.tensor([[0.3, 2.2, 5.6], [1.7, 3.1, 4.4]], dtype=torch.float64, requires_grad=True)

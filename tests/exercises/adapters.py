@@ -14,6 +14,7 @@ import torch
 
 import attnlib
 from attnlib.core import (
+    luong,
     masks,
     positions,
     rotary,
@@ -115,7 +116,7 @@ def _of_rows(original, compute):
 
 def _score(original, compute):
     """Batches one by one. A bias is added to what comes out, or is one more number of each query."""
-    given = {"cosine_score": 0, "general_score": 1, "additive_score": 3}[original.__name__]
+    given = {"cosine_score": 0, "general_score": 1, "additive_score": 3, "concat_score": 2}[original.__name__]
 
     @wraps(original)
     def wrong(q, k, *weights):
@@ -124,12 +125,47 @@ def _score(original, compute):
             return right
         q, k, *weights = map(_array, (q, k, *weights))
         weights, bias = weights[:given], weights[given:]
-        if bias and given == 3:
+        if bias and given > 1:
+            weights[0] = np.insert(weights[0], q.shape[-1], bias.pop(), axis=1)
             q = np.concatenate([q, np.ones((*q.shape[:-1], 1))], axis=-1)
-            weights[0] = np.column_stack([weights[0], bias.pop()])
         pairs = zip(*(x.reshape(-1, *x.shape[-2:]) for x in (q, k)), strict=True)
         result = np.stack([compute(*pair, *weights) for pair in pairs])
         return _like(result.reshape(*q.shape[:-2], *result.shape[1:]) + sum(bias), right)
+
+    return wrong
+
+
+def _location(original, compute):
+    """The scores that the exercise's weights are the softmax of, where no key is without a row of W."""
+
+    @wraps(original)
+    def wrong(q, k, W):
+        right = original(q, k, W)
+        if _beyond(q, k, W) or k.shape[-2] > len(W):
+            return right
+        q, k, W = map(_array, (q, k, W))
+        pairs = zip(*(x.reshape(-1, *x.shape[-2:]) for x in (q, k)), strict=True)
+        result = np.stack([compute(*pair, W, returns="scores") for pair in pairs])
+        return _like(result.reshape(*q.shape[:-2], *result.shape[1:]), right)
+
+    return wrong
+
+
+def _local(original, compute):
+    """Places among the keys and finite scores; a row of another place is as it is."""
+
+    @wraps(original)
+    def wrong(scores, position, half_window):
+        right = original(scores, position, half_window)
+        if _beyond(scores, position) or not np.isfinite(_array(scores)).all():
+            return right
+        s, p = _array(scores), _array(position)
+        known = (p >= 0) & (p <= s.shape[-1])
+        p = np.where(known, p, 0)
+        result = [compute(*pair, half_window)
+                  for pair in zip(s.reshape(-1, *s.shape[-2:]), p.reshape(-1, p.shape[-1]), strict=True)]
+        result = np.stack(result).reshape(*s.shape[:-2], *result[0].shape)
+        return _like(np.where(known[..., None], result, _array(right)), right)
 
     return wrong
 
@@ -291,6 +327,8 @@ _MASKS, _HEADS = "tests/core/test_masks.py", "tests/layers/test_multi_head.py"
 _SPARSE, _SINKS = "tests/core/test_sparse_softmaxes.py", "tests/core/test_sinks.py"
 _POSITIONS, _ROTARY = "tests/core/test_positions.py", "tests/core/test_rotary.py"
 _SCALED, _SCORES = "tests/core/test_scaled_dot_product.py", "tests/core/test_scores.py"
+_LUONG = "tests/core/test_luong.py"
+_A_SCORE = "a score has no softmax"
 
 ADAPTERS = {
     "softmax": Adapter(lambda x, axis=-1: attnlib.softmax(x, axis), softmaxes, "softmax", _of_scores,
@@ -334,4 +372,14 @@ ADAPTERS = {
                              _SCORES),
     "additive_score": Adapter(lambda q, k, w_q, w_k, v: attnlib.additive_score(q, k, w_q, w_k, v), scores,
                               "additive_score", _score, _SCORES),
+    "concat_score": Adapter(lambda q, k, w, v: attnlib.concat_score(q, k, w, v), scores, "concat_score",
+                            _score, _SCORES),
+    "location_weights": Adapter(
+        lambda q, k, w: attnlib.softmax(attnlib.location_score(q, k, w)), scores, "location_score", _location,
+        _SCORES, left_out=dict.fromkeys(
+            ("softmax_before_the_cut", "zero_is_a_score", "no_softmax", "not_normalised",
+             "softmax_over_queries", "softmax_over_all", "overflow"), _A_SCORE)),
+    "local_weights": Adapter(
+        lambda scores, position, half_window: attnlib.local_p_weights(scores, position, half_window), luong,
+        "local_p_weights", _local, _LUONG),
 }  # fmt: skip
