@@ -488,6 +488,13 @@ def bench(arguments):
     return run("benchmarks/run.py", *arguments, **one_thread())
 
 
+def homework(arguments):
+    set_up("homework")
+    # In the folder of whoever calls: the paths that are named are meant from there.
+    return status_of(subprocess.Popen([str(PYTHON), "-m", "attnlib.homework", *arguments],
+                                      env=environment(**one_thread())))
+
+
 def test(arguments):
     set_up("test")
     return run("-m", "pytest", *arguments, **one_thread())
@@ -628,6 +635,7 @@ WORDS = {
     "build": (build, "[NN ...] [--remeasure]", "run lessons and write them with their outputs"),
     "slides": (slides, "[NN ...] [--check]", "make the offline slides of lessons, in slides/"),
     "reset": (reset, "NN", "lay a fresh copy of a lesson beside yours"),
+    "homework": (homework, "WORD ...", "release and grade homework; homework alone lists its words"),
     "bench": (bench, "", "measure attnlib against PyTorch's own functions"),
 }
 

@@ -83,10 +83,11 @@ For {assignment.lessons}; {assignment.points} points, about {assignment.minutes}
 |---|---|---|---|
 {table}
 
-The conventions here are your class's own: read each sentence of a task, for the lesson may do it the other
-way round. Under each question a cell checks your answer on some of the grader's cases and names a mistake
-that it knows. The grader tries further cases of the kinds that the task describes. An answer with one mistake that
-has a name, and is right otherwise, earns a part of the points. {' '.join(rules)}"""
+The conventions here are your class's own: read each sentence of a task, for the lesson may do it the
+other way round. Under each question a cell checks your answer on some of the grader's cases and names a
+mistake that it knows. The grader tries further cases of the kinds that the task describes. An answer
+with one mistake that has a name, and is right otherwise, earns a part of the points.
+{' '.join(rules)}"""
 
 
 def _start(assignment):
