@@ -554,6 +554,9 @@ _LOG_SOFTMAX = (
             "outside. Both halves of the difference need it.", {"form": "top_forgotten"}),
     Mistake("top_twice", "The largest score is subtracted twice. Which half of the difference has it "
             "already?", dict(form="top_twice"), rare=True),
+    Mistake("shift_in_front", "The shift stands in front, and not in the sum: your sum is of the "
+            "exponentials of the scores as they were. So every logarithm is off by the largest score, and "
+            "the sum overflows as before.", dict(form="top_twice", shift="none"), rare=True),
     Mistake("softmax", "This is the softmax. Its logarithm is asked for.", {"form": "softmax"}),
     Mistake("negative", "The sign is turned round. The logarithm of a weight is not above 0.",
             {"form": "negative"}),
