@@ -65,8 +65,8 @@ concat_score = FunctionExercise(
                 "columns are the first d_q.", {"split": "upper middle"}),
         Mistake("transposed", "You use w as it stands, rows @ w. It lies as in nn.Linear, hidden numbers "
                 "first.", {"turned": True}),
-        Mistake("row_with_row", "You join row i of q to row i of k only. Every query meets every key: first "
-                "make all pairs.", {"pairs": "joined rows"}),
+        Mistake("row_with_row", "You join q and k as they stand, which at best puts row i with row i. Every "
+                "query meets every key: first make all pairs.", {"pairs": "joined rows"}),
         Mistake("pairs_out_of_order", "You list the pairs key by key and read the scores off query by query. "
                 "Both must run in the same order.", {"pairs": "key by key"}),
         *NETWORK,
@@ -109,7 +109,8 @@ def _location(
     if over == "zeros":
         return softmax(np.where(np.arange(every.shape[1]) < n, every, 0))[:, :n]
     with np.errstate(all="ignore"):
-        e = np.exp(s - s.max(axis=axis, keepdims=True) if shifted else s)
+        top = {True: s.max(axis=axis, keepdims=True), False: 0, "all": s.max()}[shifted]
+        e = np.exp(s - top)
         if returns == "shares":
             return s / s.sum(-1, keepdims=True)
         if returns == "exponentials":
@@ -135,7 +136,8 @@ def _location_cases():
         case("everything equal, four rows of width four", 4, 4, 4, 4, 4),
         case("a single key", 3, 1, 4, 2, 6, hint="One key has all the weight."),
         case("a single query", 1, 4, 2, 3, 6),
-        case("large scores", 3, 4, 3, 2, 4, grow=30.0,
+        Case("large scores", (np.array([[30.0, 2.0], [0.0, 1.0], [-30.0, 3.0]]), rng.normal(size=(4, 2)),
+                              np.column_stack([np.full(4, 40.0), rng.normal(size=4)])),
              hint="The exponential of 710 is already infinite. What may be taken off a row?"),
         case("whole numbers", 2, 3, 3, 2, 5, whole=True),
     ]  # fmt: skip
@@ -173,6 +175,9 @@ location_weights = FunctionExercise(
                 "sum to 1.", {"axis": None}),
         Mistake("overflow", "The exponential of a large score is infinite, and inf/inf is NaN. Take the "
                 "row's largest off first.", {"shifted": False}),
+        Mistake("one_maximum", "You take the largest of all scores off every row. In a row that lies far "
+                "below, each exponential is 0, and 0/0 is NaN. Each row has its own largest.",
+                {"shifted": "all"}),
         Mistake("transposed", "You use w transposed. Its rows are places, its columns the numbers of a "
                 "query.", {"turned": True}),
         Mistake("keys_in_place_of_queries", "You put the keys through w. A score by place comes from the "
@@ -223,14 +228,14 @@ def _local(
     log_bell = -away * {"halved": 0.5, "whole": 1.0, "positive": -0.5}[exponent]
     curve = np.exp(log_bell) * (height if height == 1.0 else 1 / (sigma * np.sqrt(2 * np.pi)))
     with np.errstate(all="ignore"):
-        if bell == "times the scores":
+        if bell in ("times the scores", "before and after"):
             scores = scores * curve
         elif bell == "on the scores":
             scores = scores + curve
         s = np.where(inside, scores, hidden) if cut == "before" else scores
         if softmaxed:
             top = s.max(axis=axis, keepdims=True)
-            top = np.where(np.isfinite(top), top, 0) if shifted is True else 0
+            top = {True: np.where(np.isfinite(top), top, 0), "all": s.max()}.get(shifted, 0)
             e = np.exp(scores) * inside if shifted == "never, and times 0" else np.exp(s - top)
             total = e.sum(axis=axis, keepdims=True)
             w = e / (np.where(total == 0, 1, total) if shifted is True else total)
@@ -307,6 +312,8 @@ local_weights = FunctionExercise(
                 {"bell": "times the scores"}),
         Mistake("bell_before_softmax", "You add the bell to the scores, before the softmax. The bell is for "
                 "the weights.", {"bell": "on the scores"}),
+        Mistake("bell_before_softmax", "You use the bell twice, on the scores and on the weights. It is for "
+                "the weights alone.", {"bell": "before and after"}),
         Mistake("no_bell", "There is no bell in yours: all keys of the window are treated alike.",
                 {"bell": "none"}),
         Mistake("bell_alone", "You return the bell. The softmax of the scores is missing.",
@@ -369,6 +376,9 @@ local_weights = FunctionExercise(
                 "softmax.", {"axis": None}),
         Mistake("overflow", "The exponential of a large score is infinite, and inf/inf is NaN. Take the "
                 "largest of the window off first.", {"shifted": False}),
+        Mistake("one_maximum", "You take the largest of all scores off every row. In a row that lies far "
+                "below, each exponential is 0, and 0/0 is NaN. Each window has its own largest.",
+                {"shifted": "all"}),
         Mistake("overflow", "The exponential of a large score is infinite, and inf times 0 is NaN. Take the "
                 "largest of the window off first.", {"shifted": "never, and times 0"}),
         Mistake("result_transposed", "You have a row for each key. A row belongs to a query, a column to a "

@@ -312,7 +312,10 @@ def _cosine(
     if centred:
         q, k = q - q.mean(-1, keepdims=True), k - k.mean(-1, keepdims=True)
     with np.errstate(all="ignore"):
-        if norms == "added" or eps_product:
+        if norms == "multiplied":
+            a, b = np.linalg.norm(q, axis=-1)[:, None], np.linalg.norm(k, axis=-1)
+            scores = np.nan_to_num(q @ k.T / a * b)
+        elif norms == "added" or eps_product:
             a, b = np.linalg.norm(q, axis=-1)[:, None], np.linalg.norm(k, axis=-1)
             total = a + b if norms == "added" else a * b + eps_product
             scores = np.where(total == 0, 0, q @ k.T / total)
@@ -399,6 +402,8 @@ cosine_score = FunctionExercise(
                 "squares.", {"norms": "squares"}),
         Mistake("sum_of_norms", "You divide by the sum of the two lengths. It is their product that a dot "
                 "product contains.", {"norms": "added"}),
+        Mistake("multiplied_by_a_length", "You divide by the length of the query and multiply by that of the "
+                "key. After a division, a product needs brackets.", {"norms": "multiplied"}),
         Mistake("another_length", "You divide by sums of sizes. The length of a vector is the root of the "
                 "sum of its squares.", {"norms": "sizes"}),
         Mistake("another_length", "You divide each row by its sum. The length of a vector is the root of the "
@@ -464,6 +469,8 @@ def _general(
         scores = k @ w @ q.T
     elif pairs == "rows":
         scores = ((q @ w) * k).sum(-1)
+    elif pairs == "products":
+        scores = (q @ w) * k
     elif pairs == "loop":
         scores = np.array([row @ w @ k[i] for i, row in enumerate(q)])
     elif pairs == "no keys":
@@ -520,6 +527,8 @@ general_score = FunctionExercise(
                 "it once.", {"both": True}),
         Mistake("row_with_row", ROW_WITH_ROW, {"pairs": "rows"}),
         Mistake("row_with_row", ROW_WITH_ROW, {"pairs": "loop"}),
+        Mistake("row_with_row", "You multiply row i of q @ w by row i of k, number by number. Every query "
+                "meets every key, and a score is one number.", {"pairs": "products"}),
         Mistake("key_forgotten", "You return q @ w. The keys are still to come.", {"pairs": "no keys"}),
         Mistake("keys_not_turned", "You multiply by k as it stands. Its rows are keys; here each key has to "
                 "be a column.", {"pairs": "k as it stands"}),
