@@ -335,6 +335,7 @@ ADAPTERS = {
                        _SOFTMAXES),
     "log_softmax": Adapter(_log_softmax, softmaxes, "log_softmax", _of_scores, _SOFTMAXES),
     "sparsemax": Adapter(lambda x: attnlib.sparsemax(x), sparse_softmaxes, "sparsemax", _of_rows, _SPARSE),
+    "entmax15": Adapter(lambda x: attnlib.entmax15(x), sparse_softmaxes, "entmax15", _of_rows, _SPARSE),
     "softmax_off_by_one": Adapter(lambda x: attnlib.softmax_off_by_one(x), sinks, "softmax_off_by_one",
                                   _of_rows, _SINKS),
     "dot_product_variance": Adapter(lambda q, k: attnlib.dot_product_variance(q, k), statistics,
