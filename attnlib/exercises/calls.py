@@ -33,6 +33,10 @@ class TimeIsUp(BaseException):
     """Not an Exception, so that a learner's own ``except Exception`` lets it pass."""
 
 
+class Ended(BaseException):
+    """The process in which a function ran has ended; its words go on after "your function"."""
+
+
 class Stopped(Exception):
     """The answer cannot be judged, and its function is not the reason. Passes through `call`."""
 
@@ -102,14 +106,16 @@ def _called(function, args, seconds, cpu_seconds):
     """The outcome, and whether the call imported something."""
     copies = [copy_of(arg) for arg in args]
     with _held_back(), fixed_surroundings():
-        before, loaded = _random_states(), len(sys.modules)
+        before, loaded = random_states(), len(sys.modules)
         try:
             with time_limit(seconds, cpu_seconds):
                 value = function(*copies)
-            drew = _random_states() != before
+            drew = random_states() != before
         except TimeIsUp:
             late = Outcome(error="did not end within the time that a call may take", late=True)
             return late, len(sys.modules) > loaded
+        except Ended as ended:
+            return Outcome(error=str(ended), ended=True), False
         except (KeyboardInterrupt, Stopped):
             raise
         except BaseException as error:
@@ -117,7 +123,7 @@ def _called(function, args, seconds, cpu_seconds):
             if type(error) is NotImplementedError and "not implemented for" not in str(error):
                 return Outcome(error="raised NotImplementedError", unanswered=True), False
             return failure(error), False
-    changed = (i for i, (a, b) in enumerate(zip(copies, args, strict=True)) if not _equal(a, b))
+    changed = (i for i, (a, b) in enumerate(zip(copies, args, strict=True)) if not same(a, b))
     return Outcome(
         value,
         None if value is not None else "returned None. Does it end with a return?",
@@ -212,7 +218,7 @@ def _of_the_package(module):
     return str(module).split(".")[0] == "attnlib" and not str(module).startswith("attnlib.exercises")
 
 
-def _random_states():
+def random_states():
     """The states of the global generators, in a form that can be compared."""
     torch = sys.modules.get("torch")
     name, keys, *rest = np.random.get_state()
@@ -255,7 +261,8 @@ def is_tensor(x):
     return torch is not None and isinstance(x, torch.Tensor)
 
 
-def _equal(a, b):
+def same(a, b):
+    """Whether an array or tensor is as its copy is; other things count as unchanged."""
     if not isinstance(a, np.ndarray) and not is_tensor(a):
         return True
     return a.shape == b.shape and a.dtype == b.dtype and bool(((a == b) | ((a != a) & (b != b))).all())

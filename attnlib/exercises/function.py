@@ -24,6 +24,7 @@ from attnlib.exercises.calls import (
     copy_of,
     failure,
     fixed_surroundings,
+    runs_elsewhere,
     uses_the_package,
     with_gradients,
 )
@@ -410,6 +411,8 @@ def _misfit(function, compute, case):
 
 
 def _driven(drive, function):
+    if runs_elsewhere(function):
+        return function.driven(drive)
     return lambda *args: drive(function, *args)
 
 

@@ -1,0 +1,422 @@
+"""The program inside the sandbox: runs a student's cells and calls their functions when it is asked to.
+
+The student's code shares this process, so nothing that it says is believed: it only computes. Whoever asks
+is outside, and ends the whole sandbox where no answer comes. This file is copied into the sandbox.
+"""
+
+import ast
+import contextlib
+import importlib.abc
+import importlib.machinery
+import io
+import json
+import linecache
+import os
+import re
+import resource
+import shutil
+import struct
+import sys
+import threading
+import types
+import warnings
+
+from attnlib.exercises import calls
+from attnlib.homework import wire
+
+OUTPUT = 20_000     # characters of what a cell prints
+
+_HARMLESS = re.compile(r"(?m)^([ \t]*)%(?:matplotlib|config|load_ext|autoreload|precision)\b.*$")
+_OF_IPYTHON = {"get_ipython", "display", "In", "Out", "_", "__", "___", "_i", "_ih", "_oh", "exit", "quit"}
+# Where a function of PyTorch or SciPy may be had, by its name
+_PLACES = ("torch", "torch.nn", "torch.nn.functional", "torch.nn.modules.activation", "torch._C._nn",
+           "torch.special", "torch._C._special", "torch._C._VariableFunctions", "scipy.special",
+           "torch.nn.attention")  # fmt: skip
+
+
+def main(settings):
+    """Serve until the other side closes its end."""
+    settings = json.loads(settings)
+    link = _Link(*settings["descriptors"])
+    limit(settings)
+    _quiet()
+    if settings.get("fonts"):
+        with contextlib.suppress(OSError):
+            shutil.copytree(settings["fonts"], os.environ["MPLCONFIGDIR"], dirs_exist_ok=True)
+    forbid(settings["forbidden"])
+    _Server(link).serve()
+    os._exit(0)
+
+
+def limit(settings):
+    """Give up what is not needed: memory, processes, and root's rights where there are any."""
+    uid = settings.get("uid")
+    if uid:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    for name, value in settings["limits"].items():
+        kind = getattr(resource, f"RLIMIT_{name}")
+        _, hard = resource.getrlimit(kind)
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (value, value))
+
+
+def _quiet():
+    """What is not written through Python's streams goes nowhere, and there is nothing to read."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+    os.close(nothing)
+    sys.stdin = open(os.devnull)  # noqa: SIM115  for as long as the process lives
+
+
+class _Link:
+    """Frames through two descriptors with high numbers, which nobody meets by chance."""
+
+    def __init__(self, reading, writing):
+        import fcntl
+
+        self._in = fcntl.fcntl(reading, fcntl.F_DUPFD_CLOEXEC, 200)
+        self._out = fcntl.fcntl(writing, fcntl.F_DUPFD_CLOEXEC, 200)
+        os.close(reading)
+        os.close(writing)
+        self._read, self._write, self._exit = os.read, os.write, os._exit
+
+    def receive(self):
+        (size,) = struct.unpack(">Q", self._exactly(8))
+        return self._exactly(size)
+
+    def _exactly(self, size):
+        data = bytearray()
+        while len(data) < size:
+            part = self._read(self._in, min(size - len(data), 1 << 20))
+            if not part:
+                self._exit(0)
+            data += part
+        return data
+
+    def send(self, data):
+        rest = memoryview(struct.pack(">Q", len(data)) + data)
+        while rest:
+            rest = rest[self._write(self._out, rest) :]
+
+
+class _Bounded(io.TextIOBase):
+    """Keeps the beginning of what is written."""
+
+    def __init__(self):
+        self.parts, self.room = [], OUTPUT
+
+    def write(self, text):
+        if self.room > 0 and type(text) is str:
+            self.parts.append(text[: self.room])
+            self.room -= len(text)
+        return len(text)
+
+    def writable(self):
+        return True
+
+    def text(self):
+        return "".join(self.parts) + ("\n..." if self.room < 0 else "")
+
+
+class _Server:
+    def __init__(self, link):
+        self.link, self.objects, self.lock = link, wire.Objects(), threading.RLock()
+        self.shell = None
+        self.module = types.ModuleType("__main__")
+        self.module.__dict__["__builtins__"] = __builtins__
+        self.functions = {}
+        sys.modules["__main__"] = self.module
+
+    @property
+    def names(self):
+        return self.module.__dict__
+
+    def serve(self):
+        while True:
+            request = self.decode(self.link.receive())
+            try:
+                answer, same = getattr(self, f"on_{request['op']}")(request)
+                data = wire.encode(answer, self.objects, same=same)
+            except BaseException as error:
+                data = wire.encode({"failed": f"{type(error).__name__}: {_text(error)}"})
+            self.link.send(data)
+
+    def decode(self, data):
+        return wire.decode(data, self.objects, make=self.proxy, storage=True)
+
+    # ------------------------------------------------------------------------------ cells
+
+    def on_run(self, request):
+        said = _Bounded()
+        answer = {"error": None, "late": False}
+        error = None
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            try:
+                with calls.time_limit(request["seconds"], request["seconds"]):
+                    error, line = self.run(request["source"], request["label"])
+            except BaseException as stopped:
+                error, line = stopped, None
+        if isinstance(error, calls.TimeIsUp):
+            answer["late"] = True
+        elif error is not None:
+            answer["error"] = [type(error).__name__, _text(error), line]
+        return answer | {"output": said.text(), "threads": threading.active_count()}, False
+
+    def run(self, source, label):
+        """What was raised, and in which line."""
+        source = _HARMLESS.sub(r"\1pass", source)
+        name = f"<{label}>"
+        code = None if self.shell else _compiled(source, name)
+        if code is None:
+            return self.run_in_ipython(source)
+        linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
+        try:
+            exec(code, self.names)
+        except BaseException as error:
+            line, trace = None, error.__traceback__
+            while trace:
+                line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == name else line
+                trace = trace.tb_next
+            return error, line or getattr(error, "lineno", None)
+        return None, None
+
+    def run_in_ipython(self, source):
+        if self.shell is None:
+            self.shell = _ipython(self.module)
+        result = self.shell.run_cell(source, store_history=False)
+        error = result.error_before_exec or result.error_in_exec
+        if result.error_before_exec is not None:
+            return error, getattr(error, "lineno", None)
+        line, trace = None, getattr(error, "__traceback__", None)
+        while trace:
+            inside = trace.tb_frame.f_globals is self.names and trace.tb_frame.f_code.co_name == "<module>"
+            line = trace.tb_lineno if inside else line
+            trace = trace.tb_next
+        return error, line
+
+    # ------------------------------------------------------------------------------ answers
+
+    def on_describe(self, request):
+        self.objects.forget()
+        name = request["name"]
+        if name not in self.names:
+            return {"found": False}, False
+        value = self.names[name]
+        if callable(value):
+            self.functions[name] = value
+            return {
+                "found": True, "callable": True, "sign": wire.signature_of(value),
+                "package": calls.uses_the_package(value), "torch": calls.imports_torch(value),
+                "threads": threading.active_count(),
+            }, False  # fmt: skip
+        with calls.time_limit(2, 2):
+            return {"found": True, "callable": False, "value": _reduced(value)}, False
+
+    def on_torch(self, request):
+        import torch  # noqa: F401
+
+        return {"threads": threading.active_count()}, False
+
+    def on_call(self, request):
+        function, args = self.functions[request["name"]], request["args"]
+        if request["fresh"]:
+            self.objects.forget()
+        self.objects.mark()
+        if request["memory"]:
+            return {"memory": calls.memory(function, *args)}, False
+        if request["guarded"]:
+            gradient_of = tuple(request["gradient_of"])
+            called = calls.with_gradients(function, gradient_of) if gradient_of else function
+            outcome = calls.call(called, args)
+        else:
+            outcome = self.plainly(function, args, request["named"])
+        answer = {name: getattr(outcome, name) for name in calls.Outcome.__dataclass_fields__}
+        answer["graded"] = type(outcome.value) is calls.Graded
+        answer["updates"] = [[whose, number, _copy(array)] for whose, number, array in self.objects.changed()]
+        answer["threads"] = threading.active_count()
+        return answer, True
+
+    def plainly(self, function, args, named):
+        """As one call of several in a row: with the arguments themselves, and an exception told."""
+        with contextlib.redirect_stdout(_Bounded()), contextlib.redirect_stderr(_Bounded()):
+            with warnings.catch_warnings(), calls.fixed_surroundings():
+                before = calls.random_states()
+                try:
+                    with calls.time_limit(calls.SECONDS, calls.CPU_SECONDS):
+                        value = function(*args, **named)
+                except calls.TimeIsUp:
+                    return calls.Outcome(late=True)
+                except BaseException as error:
+                    return calls.Outcome(error=_text(error), raised=(type(error).__name__, _base(error)))
+                return calls.Outcome(value, drew=calls.random_states() != before)
+
+    # ------------------------------------------------------------------- functions of the other side
+
+    def proxy(self, number, node):
+        """A function that asks the other side to call one of its own."""
+
+        def model(*args, **named):
+            return self.ask(number, args, named)
+
+        signature = wire.signature_from(node.get("sign"))
+        if signature is not None:
+            model.__signature__ = signature
+        return model
+
+    def ask(self, number, args, named):
+        answer = self.exchange({"callback": number, "args": args, "named": named})
+        for index, value in answer["changed"]:
+            wire.put(args[index], value)
+        if answer["raised"] is not None:
+            raise _exception(*answer["raised"])
+        return answer["value"]
+
+    @calls.unbreakable
+    def exchange(self, message):
+        with self.lock:
+            self.link.send(wire.encode(message, self.objects))
+            return self.decode(self.link.receive())
+
+
+def _compiled(source, name):
+    """The code of a cell that is plain Python; None where it needs IPython, or to be told by it."""
+    try:
+        tree = ast.parse(source, name)
+        used = {node.id for node in ast.walk(tree)
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return None if used & _OF_IPYTHON else compile(tree, name, "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _ipython(module):
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.colors = "NoColor"
+    config.InteractiveShell.cache_size = 100
+    return InteractiveShell.instance(config=config, user_module=module, user_ns=module.__dict__)
+
+
+def _reduced(value):
+    """A figure as its data; all else as it is."""
+    figures = sys.modules.get("matplotlib.figure")
+    if figures and (isinstance(value, figures.FigureBase) or hasattr(value, "get_xlabel")):
+        return wire.figure_data(value)
+    return value
+
+
+def _text(error):
+    try:
+        return " ".join(str(error).split())[:500]
+    except BaseException:
+        return "an error without words"
+
+
+def _copy(array):
+    """A copy travels with its numbers, and not as the other side's own array."""
+    return array.detach().clone() if wire.is_tensor(array) else array.copy()
+
+
+def _base(error):
+    """The built-in exception that an error is."""
+    return next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins")
+
+
+def _exception(name, text):
+    """The built-in exception of this name."""
+    kind = getattr(__import__("builtins"), name, None)
+    return kind(text) if isinstance(kind, type) and issubclass(kind, Exception) else RuntimeError(text)
+
+
+# ------------------------------------------------------------------------------------ what is forbidden
+
+
+_FUSED = {
+    "_scaled_dot_product_attention_math",
+    "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_fused_attention_overrideable",
+    "_native_multi_head_attention",
+    "_transformer_encoder_layer_fwd",
+}
+
+
+class Forbidden(Exception):
+    """Something that the assignment asks to be written."""
+
+
+def forbid(names):
+    """Put a function that raises in the place of each, in PyTorch and SciPy, once they are imported."""
+    if not names:
+        return
+    for module in _PLACES:
+        if module in sys.modules:
+            _take_away(sys.modules[module], names)
+    sys.meta_path.insert(0, _Hook(frozenset(names)))
+
+
+def stand_in(original, name):
+    """Raises where a student's code calls it; the library's own calls pass."""
+
+    def forbidden(*args, **named):
+        caller = sys._getframe(1).f_globals.get("__name__", "")
+        if caller.partition(".")[0] in ("torch", "attnlib", "scipy") and caller != "attnlib":
+            return original(*args, **named)
+        raise Forbidden(f"{name} is not available in this assignment; write it yourself")
+
+    forbidden.__name__ = name
+    return forbidden
+
+
+def _take_away(module, names):
+    for name in names:
+        with contextlib.suppress(Exception):
+            if hasattr(module, name):
+                setattr(module, name, stand_in(getattr(module, name), name))
+
+
+class _Hook(importlib.abc.MetaPathFinder):
+    """Takes names away when torch or SciPy's special functions have been imported."""
+
+    def __init__(self, names):
+        self.names, self.busy = names, set()
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in ("torch", "scipy.special") or name in self.busy:
+            return None
+        self.busy.add(name)
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return spec
+        run = spec.loader.exec_module
+
+        def exec_module(module):
+            run(module)
+            self.loaded()
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+    def loaded(self):
+        for module in _PLACES:
+            if module in sys.modules:
+                _take_away(sys.modules[module], self.names)
+        torch = sys.modules.get("torch")
+        if torch is not None and hasattr(torch, "Tensor"):
+            _take_away(torch.Tensor, self.names)
+            with contextlib.suppress(Exception):
+                inner = {*self.names, *(f"_{name}" for name in self.names)}
+                if "scaled_dot_product_attention" in self.names:
+                    inner |= _FUSED
+                _take_away(torch.ops.aten, inner)
+                _take_away(torch, inner)
+                _take_away(torch._C._VariableFunctions, inner)
