@@ -379,9 +379,9 @@ def _expected(files):
 
 
 def _others(id):
-    """hw1 to hw9 where the assignment is hw2."""
+    """The folders of other assignments: hw1, hw3 and so on where this one is hw2."""
     stem = id.rstrip("0123456789")
-    return {f"{stem}{n}" for n in range(100)} if stem != id else {id}
+    return {f"{stem}{n}" for n in range(100)} - {id} if stem != id else set()
 
 
 # ---------------------------------------------------------------------------------------- reading
