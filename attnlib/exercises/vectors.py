@@ -6,7 +6,7 @@ from attnlib.core.softmaxes import softmax
 from attnlib.exercises.answers import as_floats, in_quotes, numbers, short
 from attnlib.exercises.exercise import Exercise
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
-from attnlib.exercises.verdict import right, unanswered, wrong
+from attnlib.exercises.verdict import right, unanswered, unreadable, wrong
 
 # ------------------------------------------------------------- a vector for a new word
 
@@ -116,6 +116,75 @@ def _zero(told):
     return wrong(
         told + "A vector of zeros scores 0 with everybody, so it weighs all alike, and goes with its "
         "company.", "zero")
+
+
+# ------------------------------------------------------------- rows as they are printed
+
+PRINTED = {
+    "A": ("0.2", "0.1", "0.5", "0.3"),
+    "B": ("0.7", "0.5", "-0.2"),
+    "C": ("0.20", "0.10", "0.50", "0.30"),
+    "D": ("1.00", "0.00", "0.00"),
+    "E": ("0.18", "0.18", "0.18", "0.18", "0.18", "0.09"),
+    "F": ("0.4", "0.4", "0.4"),
+}
+
+
+def printed_rows(answer):
+    """The letters of the printed rows that can be a softmax, rounded."""
+    chosen = _letters(answer)
+    if chosen is None:
+        return unreadable(f'Give letters from A to F in quotes, such as "BF"; got {short(answer)}.')
+    if chosen == {"A", "D", "E"}:
+        return right(
+            "Each printed number is off by up to half a unit of its last digit, and the sum of n of them by "
+            "n times that. A and E lie within it: they are 2, 1, 5, 3 and 2, 2, 2, 2, 2, 1 elevenths. D has "
+            "two weights too small to be seen. C and F are further from 1 than rounding can take them, and "
+            "no share is negative, as in B."
+        )
+    if chosen == {"B", "C", "F"}:
+        return wrong("Those are the three that cannot be. Which can?", "the_others")
+    if not chosen:
+        return wrong("Some of them can. A printed number is not the number itself.", "none")
+    if chosen <= {"B", "D"}:
+        return wrong(
+            "You let pass what adds up to exactly 1 as it is printed. Rounding may take a sum of 1 to "
+            "something else"
+            + (", and a sum of 1 is not all that a softmax promises." if "B" in chosen else "."),
+            "exact_sums")
+    if "B" in chosen:
+        return wrong(
+            "B does add up to 1. But a weight is an exponential divided by a sum of exponentials. Can it "
+            "have any sign?", "negative")
+    if {"C", "F"} <= chosen:
+        return wrong("You let pass whatever is not negative. How far from 1 can rounding take the sum of a "
+                     "row?", "any_sum")
+    if "C" in chosen:
+        return wrong(
+            "C has the numbers of A, but two decimals of each were printed. How far off can one of them "
+            "still be, and all four?", "same_as_a")
+    if "F" in chosen:
+        return wrong("F is further off than it looks: three numbers have less room than four. What is the "
+                     "least that prints as 0.4, and three times that?", "three_have_less_room")
+    if "D" not in chosen:
+        return wrong("A softmax gives no weight of exactly 0. What does a weight of a thousandth look like "
+                     "in D?", "zero_as_printed")
+    if "A" not in chosen:
+        return wrong("A adds up to 1.1. Is that more than four numbers of one decimal can be off? Divide "
+                     "each by their sum, and round.", "one_decimal")
+    return wrong("E adds up to 0.99. Is that more than six numbers of two decimals can be off?",
+                 "two_decimals")
+
+
+def _letters(answer):
+    """The capital letters of PRINTED that an answer names, or None where it holds anything else."""
+    if isinstance(answer, str):
+        parts = answer.replace(",", " ").replace("and", " ").upper().replace(" ", "")
+    elif isinstance(answer, (tuple, list, set, frozenset)) and all(isinstance(a, str) for a in answer):
+        parts = [part.strip().upper() for part in answer]
+    else:
+        return None
+    return set(parts) if set(parts) <= set(PRINTED) else None
 
 
 # ------------------------------------------------------------- two words change places
@@ -268,10 +337,15 @@ def layers_to_reach(answer):
     for value, name, hint in (
         (250, "kernel_counts_itself", "1000/4: but a kernel of four words holds the word itself, so a layer "
          "goes three words back."),
+        (249, "kernel_counts_itself", "996/4: but a kernel of four words holds the word itself, so a layer "
+         "goes three words back."),
         (249.75, "kernel_counts_itself", "999/4: but a kernel of four words holds the word itself, so a "
          "layer goes three words back."),
         (334, "one_too_many", "From word 1 to word 1000 it is 999 words, not 1000: count the gaps, not the "
         "posts."),
+        (332, "one_too_few", "332 layers go 996 words back. From word 1000 to word 1 it is 999."),
+        (1000, "one_word_a_layer", "That is one word a layer, as in a recurrent net. A kernel of four "
+         "reaches three words back."),
         (999, "one_word_a_layer", "That is one word a layer, as in a recurrent net. A kernel of four reaches "
          "three words back."),
         (499.5, "kernel_of_three", "999/2 fits a kernel of three words, as in the lesson. This one holds "
@@ -287,6 +361,7 @@ def layers_to_reach(answer):
                      "1000 to word 1?")
     for values, name, hint in (
         ((4,), "rounded_down", "Four layers see 4 to the power 4, 256 words, which is not enough."),
+        ((3,), "rounded_down", "Three layers see 4 to the power 3, 64 words, which is not enough."),
         ((10,), "base_two", "That is the logarithm to base 2. With four words in a kernel the reach grows "
         "fourfold."),
         ((7,), "base_three", "That is the logarithm to base 3. A layer goes three words back, but the reach, "
@@ -386,6 +461,9 @@ rebuild = FunctionExercise(
         Mistake("compares_numbers", "You compare the numbers of the vectors with each other, over all words, "
                 "and mix those. Compare words: a score for each pair of rows of x.",
                 {"compares": "numbers"}, rare=True),
+        Mistake("compares_numbers", "You compare the numbers of the vectors with each other, over all words, "
+                "and mix those. Compare words: a score for each pair of rows of x.",
+                {"compares": "numbers", "over": "queries"}, rare=True),
         Mistake("scores_as_weights", "You use the scores as weights. Make them positive and let each row sum "
                 "to 1 first.", {"weights": "scores"}),
         Mistake("no_exponential", "You divide the scores by their sum. Scores may be negative or 0; take "
@@ -451,6 +529,18 @@ EXERCISES = (
         ),
         "answer = [-1, -1, 0, 0]    # or it listens to grammar alone: [0, 0, 0, 1.6]",
         "construction",
+    ),
+    Exercise(
+        "printed_rows", "02", printed_rows,
+        (
+            "What prints as 0.2 lies between 0.15 and 0.25; what prints as 0.20, between 0.195 and 0.205.",
+            "Add up the least that the numbers of a row can be, and the most. Does 1 lie between? And is "
+            "every one of them a share?",
+            "Four numbers of one decimal have a room of 0.2, three have 0.15; four numbers of two decimals "
+            "have 0.02, six have 0.03.",
+        ),
+        'answer = "ADE"    # sums 1.1, 1 and 0.99, within 0.2, 0.015 and 0.03; C and F are too far off',
+        "prediction",
     ),
     Exercise(
         "exchanged", "02", exchanged,

@@ -44,6 +44,7 @@ def in_float32(x):
 RIGHT = {
     "one_sense": [[1.5, 0, 0, 0], (1.6, 0, 0, 0), np.array([1.4, -0.5, 0, 0]), [1.5, 0, 0, 0.5]],
     "no_sense": [[-1, -1, 0, 0], [0, 0, 0, 1.6], (-1, -1, 0, 0.5), np.array([-0.9, -0.9, 0, 0])],
+    "printed_rows": ["ADE", "eda", "A, D, E", "A, D and E", ["A", "D", "E"], {"a", "d", "e"}],
     "exchanged": [(2, 0, 0), [2, 0, 0], np.array([2, 0, 0])],
     "superposition_fails": [
         ([[3, 0], [0, 3], [0, 0]], [[3, 0], [0, -3], [0, 0]]),
@@ -115,6 +116,21 @@ WRONG = [
     ("no_sense", [0, 0, 5, 0], "deaf", "hardly listens"),
     ("no_sense", [-4, -4, 0, 0], "deaf", "hardly listens"),
     ("no_sense", [1.5, 0, 0, 0], None, "One sense leads"),
+    ("printed_rows", "BD", "exact_sums", "not all that"),
+    ("printed_rows", "D", "exact_sums", "something else."),
+    ("printed_rows", "BCF", "the_others", "cannot be"),
+    ("printed_rows", "", "none", "Some of them can"),
+    ("printed_rows", "ABDE", "negative", "any sign"),
+    ("printed_rows", "ABCDEF", "negative", "any sign"),
+    ("printed_rows", "ACDEF", "any_sum", "How far from 1"),
+    ("printed_rows", "ACDE", "same_as_a", "two decimals"),
+    ("printed_rows", "ADEF", "three_have_less_room", "three times"),
+    ("printed_rows", "AE", "zero_as_printed", "thousandth"),
+    ("printed_rows", "DE", "one_decimal", "Divide each"),
+    ("printed_rows", "AD", "two_decimals", "0.99"),
+    ("printed_rows", "ADX", None, "from A to F"),
+    ("printed_rows", 3, None, "from A to F"),
+    ("printed_rows", ["A", 4], None, "from A to F"),
     ("exchanged", (6, 6, 6), "everything_changes", "another order"),
     ("exchanged", (6, 0, 0), "everything_changes", "another order"),
     ("exchanged", (2, 2, 2), "words_change", "which term is new"),
@@ -144,6 +160,10 @@ WRONG = [
     ("layers_to_reach", (250, 5), "kernel_counts_itself", "three words back"),
     ("layers_to_reach", (334, 5), "one_too_many", "gaps"),
     ("layers_to_reach", (999, 5), "one_word_a_layer", "recurrent"),
+    ("layers_to_reach", (249, 5), "kernel_counts_itself", "996/4"),
+    ("layers_to_reach", (332, 5), "one_too_few", "996 words back"),
+    ("layers_to_reach", (1000, 5), "one_word_a_layer", "recurrent"),
+    ("layers_to_reach", (333, 3), "rounded_down", "64 words"),
     ("layers_to_reach", (500, 5), "kernel_of_three", "as in the lesson"),
     ("layers_to_reach", (1, 1), "attention", "attention"),
     ("layers_to_reach", (300, 5), None, "The first number"),
@@ -215,3 +235,27 @@ def test_the_notebook_shows_the_words_that_are_judged():
             assert (ours is None) == (word == "transformer")
             if ours is not None:
                 np.testing.assert_array_equal(row, ours)
+
+
+def test_the_notebook_prints_the_rows_that_are_judged():
+    path = Path(__file__).resolve().parents[2] / "notebooks" / "02_rebuilding_word_vectors.ipynb"
+    sources = ["".join(cell["source"]) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
+    (source,) = [s for s in sources if s.startswith("as_printed =")]
+    names = {"check": lambda *answer: None}
+    exec(source, names)
+    assert {name: tuple(row.split(", ")) for name, row in names["as_printed"].items()} == vectors.PRINTED
+
+
+def test_the_rows_that_can_be_a_softmax_are_those_within_rounding():
+    can = set()
+    for name, row in vectors.PRINTED.items():
+        half = 0.5 * 10.0 ** -len(row[0].partition(".")[2])
+        values = np.array(row, float)
+        least, most = np.maximum(values - half, 0).sum(), (values + half).sum()
+        if (values + half > 0).all() and least < 1 < most:
+            can.add(name)
+            between = (1 - least) / (most - least)
+            weights = np.maximum(values - half, 0) * (1 - between) + (values + half) * between
+            printed = tuple(f"{w:.{len(row[0].partition('.')[2])}f}" for w in weights)
+            assert printed == row and weights.sum() == pytest.approx(1) and weights.min() > 0
+    assert check("printed_rows", can, show=False).passed is True
