@@ -1,4 +1,4 @@
-"""The exercises of lesson 10: sinusoidal positions, and positions by rotation."""
+"""The exercises of lesson 10: sinusoidal positions, penalties by distance, and positions by rotation."""
 
 import numpy as np
 
@@ -288,6 +288,205 @@ sinusoidal = FunctionExercise(
     "Checked with even and odd widths down to one column, with other bases, with one position and with "
     "2500. Each pair of columns is a hand that turns, and each one turns slower than the pair before it.",
     properties=(in_torch, few_digits, _first_call, _unit_pairs, _pair_by_pair), rtol=1e-4, atol=2e-4,
+)
+
+
+# ------------------------------------------------------------------- alibi
+
+
+def _alibi(
+    n_heads, n_query, n_key, *,
+    slope="right", order="right", distance="right", sign=-1, align="end", own=0, later="same",
+    lengths="right", shape="right", kind="float",
+):
+    h = np.arange(1, n_heads + 1, dtype=float)
+    slopes = {
+        "right": lambda: 2.0 ** (-8 * h / n_heads),
+        "from_zero": lambda: 2.0 ** (-8 * (h - 1) / n_heads),
+        "halved": lambda: 2.0**-h,
+        "no_eight": lambda: 2.0 ** (-h / n_heads),
+        "no_heads": lambda: 2.0 ** (-8 * h),
+        "inverse": lambda: 2.0 ** (-8 / h),
+        "upside_down": lambda: 2.0 ** (8 * h / n_heads),
+        "per_eight": lambda: 2.0 ** (-h / 8),
+        "base_e": lambda: np.exp(-8 * h / n_heads),
+        "exponent": lambda: 8 * h / n_heads,
+        "linear": lambda: h / n_heads,
+        "shares": lambda: 1 / h,
+        "one": lambda: np.full(n_heads, 2.0 ** (-8 / n_heads)),
+        "none": lambda: np.ones(n_heads),
+        "whole": lambda: 2.0 ** (-8 * h // n_heads),
+    }[slope]()
+    slopes = slopes[::-1] if order == "reversed" else slopes
+    if lengths == "queries":
+        n_key = n_query
+    elif lengths == "keys":
+        n_query = n_key
+    start = {"end": n_key - n_query, "start": 0, "other_way": n_query - n_key}[align]
+    i, j = np.arange(n_query)[:, None] + start, np.arange(n_key)[None, :]
+    d = np.abs(i - j) + own
+    d = {
+        "right": lambda: d, "signed": lambda: i - j, "key": lambda: -(j + 0 * i),
+        "square": lambda: d**2, "root": lambda: np.sqrt(d), "log": lambda: np.log1p(d),
+        "share": lambda: d / n_key, "clipped": lambda: np.minimum(d, 1), "query": lambda: i + 0 * j,
+    }[distance]().astype(float)
+    out = sign * slopes[:, None, None] * d
+    if later != "same":
+        out = np.where(j > i, {"hidden": -np.inf, "large": -1e9, "free": 0.0}[later], out)
+    if kind == "integer":
+        out = out.astype(int)
+    elif kind == "half":
+        out = out.astype(np.float16).astype(float)
+    return {
+        "right": lambda: out,
+        "transposed": lambda: out.swapaxes(1, 2),
+        "heads_last": lambda: np.moveaxis(out, 0, -1),
+        "heads_second": lambda: out.swapaxes(0, 1),
+        "squeezed": lambda: out.squeeze(),
+        "batch": lambda: out[None],
+        "one_row": lambda: out[:, -1:],
+        "one_head": lambda: out[0],
+        "factors": lambda: np.exp(out),
+        "weights": lambda: np.exp(out) / np.exp(out).sum(-1, keepdims=True),
+        "slopes": lambda: slopes,
+        "zeros": lambda: 0 * out,
+    }[shape]()
+
+
+_LARGE = ("Later keys are hidden in yours. That is a mask's work, as in lesson 08; here they get their "
+          "penalty like the earlier ones, so that an encoder can use it too.")
+_SLOPES = (
+    Mistake("heads_from_zero", "You count the heads from 0, so the first slope is 1. They count from 1: of "
+            "eight heads the first has 1/2.", {"slope": "from_zero"}),
+    Mistake("slopes_halve", "Each of your slopes is half of the one before, however many heads there are. "
+            "That is so for eight. The exponent is 8h over the number of heads.", {"slope": "halved"}),
+    Mistake("no_eight", "The 8 is missing in your exponent: the last slope is 1/2 and should be 1/256.",
+            {"slope": "no_eight"}),
+    Mistake("heads_not_divided", "Your exponent is not divided by the number of heads. The last slope is "
+            "1/256 for any number.", {"slope": "no_heads"}),
+    Mistake("head_divides", "The head's number divides your exponent. It multiplies: slopes fall from head "
+            "to head.", {"slope": "inverse"}),
+    Mistake("heads_and_eight", "The 8 and the number of heads have changed places in your exponent. For "
+            "eight heads nobody sees it.", {"slope": "per_eight"}),
+    Mistake("slopes_grow", "Your slopes grow beyond 1: the minus sign in the exponent is missing.",
+            {"slope": "upside_down"}),
+    Mistake("base_e", "Your slopes are powers of e. They are powers of 2.", {"slope": "base_e"}),
+    Mistake("exponent_as_slope", "You take the exponent for the slope. It is what 2 is raised to, with a "
+            "minus sign.", {"slope": "exponent"}),
+    Mistake("slopes_not_powers", "Your slopes go in equal steps, h / n_heads. They are powers of 2, so that "
+            "each head sees a fixed number of times as far as the one before.", {"slope": "linear"}),
+    Mistake("slopes_not_powers", "Your slopes are 1/h. They are powers of 2, so that each head sees a fixed "
+            "number of times as far as the one before.", {"slope": "shares"}),
+    Mistake("same_for_all_heads", "All heads have the same slope. Each has its own: some are near-sighted "
+            "and some see far.", {"slope": "one"}),
+    Mistake("no_slope", "That is the distance without a slope, the same for all heads.", {"slope": "none"}),
+    Mistake("whole_exponents", "Your exponents are whole numbers: the division drops the fraction. With "
+            "sixteen heads every second exponent has one half.", {"slope": "whole"}),
+    Mistake("slopes_reversed", "Your slopes are in reverse order. The first head has the steepest.",
+            {"order": "reversed"}),
+)
+_ALIBI = (
+    Mistake("bonus", "Your bias grows with the distance, so far keys gain. It is added to the scores, and a "
+            "penalty that is added is negative.", {"sign": 1}),
+    Mistake("align_start", "You place query 0 at key 0. Here the last query stands at the last key, as when "
+            "earlier keys come from a cache; with as many queries as keys there is no difference.",
+            {"align": "start"}, convention=True),
+    Mistake("offset_sign", "The queries are moved the wrong way: with fewer queries than keys the first one "
+            "stands before all keys. The last query belongs at the last key.", {"align": "other_way"}),
+    Mistake("later_rewarded", "Keys after the query get a bonus: i - j changes its sign there. A distance is "
+            "never negative.", {"distance": "signed"}),
+    Mistake("later_rewarded", "Keys before the query get a bonus, and later ones a penalty: the difference "
+            "has no absolute value, and its sign is turned round.", {"distance": "signed", "sign": 1}),
+    Mistake("key_alone", "Your bias depends on the key alone, slope times j, as in BLOOM's and Falcon's "
+            "code. Under a causal mask the softmax cannot tell it from this one. Here the distance is asked "
+            "for, and it holds without a mask too.", {"distance": "key"}, convention=True),
+    Mistake("key_alone", "Your penalty grows with the key's number and not with the distance: the first key "
+            "is cheapest, wherever the query stands.", {"distance": "key", "sign": 1}),
+    Mistake("query_alone", "Your penalty depends on the query alone. It is the same for all keys, so the "
+            "softmax does not notice it.", {"distance": "query"}),
+    Mistake("hidden_later", _LARGE, {"later": "hidden"}, convention=True),
+    Mistake("hidden_later", _LARGE, {"later": "large"}, convention=True),
+    Mistake("later_free", "Keys after the query cost nothing in yours. Without a mask they would win; here "
+            "they cost as much as earlier ones at the same distance.", {"later": "free"}),
+    *_SLOPES,
+    Mistake("squared", "You square the distance. The penalty is linear: that is the L in ALiBi.",
+            {"distance": "square"}),
+    Mistake("not_linear", "You take the root of the distance. The penalty is linear: that is the L in ALiBi.",
+            {"distance": "root"}),
+    Mistake("not_linear", "You take a logarithm of the distance. The penalty is linear: that is the L in "
+            "ALiBi.", {"distance": "log"}),
+    Mistake("share_of_length", "You divide the distance by the number of keys. Then one step back costs "
+            "less in a longer text, and nothing is learned about it for other lengths.",
+            {"distance": "share"}),
+    Mistake("clipped", "All distances count as 1. Each step costs one slope more.", {"distance": "clipped"}),
+    Mistake("own_key_pays", "Your distances are one too large: a query at its own key pays nothing.",
+            {"own": 1}),
+    Mistake("square_only", "You count the queries twice: there are n_query rows and n_key columns.",
+            {"lengths": "queries"}),
+    Mistake("square_only", "You count the keys twice: there are n_query rows and n_key columns.",
+            {"lengths": "keys"}),
+    Mistake("transposed", "Queries and keys are exchanged. A row is a query.", {"shape": "transposed"}),
+    Mistake("heads_last", "The heads are your last axis. They are the first: (n_heads, n_query, n_key).",
+            {"shape": "heads_last"}),
+    Mistake("heads_last", "The heads are your second axis. They are the first: (n_heads, n_query, n_key).",
+            {"shape": "heads_second"}),
+    Mistake("squeezed", "An axis of length 1 is lost. With one head or one query there are still three axes.",
+            {"shape": "squeezed"}),
+    Mistake("extra_axis", "The result has an axis for a batch in front. (n_heads, n_query, n_key) is asked "
+            "for.", {"shape": "batch"}),
+    Mistake("one_row", "That is the bias of the last query alone. Each query has a row.",
+            {"shape": "one_row"}),
+    Mistake("one_head", "That is the bias of the first head alone. Each head has a table.",
+            {"shape": "one_head"}),
+    Mistake("factors", "You return the exponential of the bias, what a weight is multiplied by. The bias is "
+            "added to scores, before the softmax.", {"shape": "factors"}),
+    Mistake("weights", "You return weights. The bias is asked for, which is added to scores before the "
+            "softmax.", {"shape": "weights"}),
+    Mistake("slopes_alone", "Those are the slopes. Each is multiplied by all distances.",
+            {"shape": "slopes"}),
+    Mistake("nothing", "All numbers are 0, so no key pays for its distance.", {"shape": "zeros"}),
+    Mistake("integers", "The result is made of whole numbers, so that small penalties become 0.",
+            {"kind": "integer"}),
+)
+
+
+def _alibi_cases():
+    end = "The last query stands at the last key. At which place is query 0?"
+    return [
+        Case("8 heads, 5 queries and 5 keys", (8, 5, 5), hint="Write down the first head: its slope is 1/2."),
+        Case("4 heads, 3 queries and 6 keys", (4, 3, 6), hint=end),
+        Case("2 heads, 4 queries and 4 keys", (2, 4, 4), hint="What are the slopes of two heads?"),
+        Case("16 heads, 2 queries and 3 keys", (16, 2, 3), hint="The exponents go in steps of one half."),
+        Case("2 heads, 2 queries and 2 keys", (2, 2, 2), hint="Which axis is which, when all are as long?"),
+        Case("4 heads, 5 queries and 3 keys", (4, 5, 3), hint=end),
+        Case("one head", (1, 4, 7), hint="Its slope is 1/256."),
+        Case("one query, as in a decoder's step", (4, 1, 6), hint=end),
+        Case("one head, one query and one key", (1, 1, 1)),
+        Case("2 heads, 2 queries and 300 keys", (2, 2, 300), hint="No distance is too far."),
+    ]
+
+
+def _own_key_free(case, value, expected):
+    value = floats(value)
+    if value is None or value.shape != expected.shape:
+        return None
+    if not np.isfinite(value).all():
+        return "There are NaN or infinite numbers."
+    if np.abs(value[expected == 0]).max(initial=0) > 1e-6:
+        return "A query at its own key has distance 0 and pays nothing; yours pays."
+    if (value > 0).any():
+        return "Some numbers are positive. A penalty that is added is negative."
+    head, query, key = np.unravel_index(np.abs(value - expected).argmax(), value.shape)
+    return (f"Head {head + 1}, query {query}, key {key}: yours is {value[head, query, key]:.4g} and should "
+            f"be {expected[head, query, key]:.4g}. Which factor is off, the slope or the distance?")
+
+
+alibi = FunctionExercise(
+    _alibi, _alibi_cases, _ALIBI,
+    "Checked with one to sixteen heads, with as many queries as keys, with fewer and with more, and with one "
+    "query, as in a decoder's step. No place enters it, only distances: that is why it can be made for any "
+    "length, and why it cannot prefer the third word back to the second.",
+    properties=(in_torch, few_digits, _own_key_free), rtol=1e-4, atol=1e-7,
 )
 
 
@@ -663,6 +862,27 @@ def sinusoidal(n_pos, d_model, base=10000.0):
     out[:, 0::2] = np.sin(angles)
     out[:, 1::2] = np.cos(angles[:, : d_model // 2])
     return out
+''',
+        "function",
+    ),
+    Exercise(
+        "alibi", "10", alibi,
+        (
+            "Write down the table of distances for 2 queries and 4 keys. Where does the first query stand?",
+            "Three steps: the slopes (n_heads,), the places of queries and of keys, and their distances "
+            "(n_query, n_key). The last query's place is that of the last key.",
+            "Places of queries count from n_key - n_query. Give the slopes two more axes, so that each "
+            "meets the whole table, and mind the sign.",
+        ),
+        '''\
+import numpy as np
+
+
+def alibi(n_heads, n_query, n_key):
+    slopes = 2.0 ** (-8 * np.arange(1, n_heads + 1) / n_heads)     # (H,)
+    i = np.arange(n_query)[:, None] + n_key - n_query              # (Lq, 1) the last at the last key
+    j = np.arange(n_key)                                           # (Lk,)
+    return -slopes[:, None, None] * np.abs(i - j)                  # (H, Lq, Lk)
 ''',
         "function",
     ),

@@ -162,7 +162,8 @@ def rounded_or_wrong(answer):
     if row == "E":
         return right(
             "Three numbers with two decimals are off by at most 0.005 each, 0.015 together, and 0.02 are "
-            "missing. Row B has the same sum and seven numbers, which may hide 0.035."
+            "missing. Row B has the same sum and seven numbers, which may hide 0.035. Row A may be rounding "
+            "too; to compute with it as printed is another matter, for its mean comes out a tenth too large."
         )
     example, _ = UNROUNDED[row]
     misconception, reason = _WHY.get(row, (None, ""))

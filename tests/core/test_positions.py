@@ -85,6 +85,7 @@ def test_slopes_agree_with_the_golden_file(golden, lib, n_heads):
 def test_slopes_of_the_paper():
     np.testing.assert_array_equal(alibi_slopes(8), 0.5 ** np.arange(1, 9))
     np.testing.assert_allclose(alibi_slopes(16), 0.5 ** (np.arange(1, 17) / 2))
+    np.testing.assert_allclose(alibi_bias(16, 1, 2)[:, 0, 0], -(0.5 ** (np.arange(1, 17) / 2)))
 
 
 @given(st.integers(1, 70))

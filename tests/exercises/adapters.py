@@ -270,6 +270,19 @@ def _sinusoidal(original, compute):
     return wrong
 
 
+def _alibi(original, compute):
+    """Numbers of heads that are powers of two, which the exercise keeps to."""
+
+    @wraps(original)
+    def wrong(n_heads, n_query, n_key=None, *, like=None):
+        right = original(n_heads, n_query, n_key, like=like)
+        if n_heads & (n_heads - 1) or _beyond(like):
+            return right
+        return _like(compute(n_heads, n_query, n_query if n_key is None else n_key), right)
+
+    return wrong
+
+
 def _rope(original, compute):
     """Positions for one axis; the other layout by reordering."""
 
@@ -365,6 +378,8 @@ ADAPTERS = {
     "sinusoidal": Adapter(
         lambda n_pos, d_model, base=10000.0: attnlib.sinusoidal_positions(n_pos, d_model, base),
         positions, "sinusoidal_positions", _sinusoidal, _POSITIONS),
+    "alibi": Adapter(lambda n_heads, n_query, n_key: attnlib.alibi_bias(n_heads, n_query, n_key), positions,
+                     "alibi_bias", _alibi, _POSITIONS),
     "rope": Adapter(lambda x, positions, base=10000.0: attnlib.rope(x, positions, base), rotary, "rope",
                     _rope, _ROTARY),
     "cosine_score": Adapter(lambda q, k: attnlib.cosine_score(q, k), scores, "cosine_score", _score, _SCORES,

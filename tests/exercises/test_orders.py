@@ -228,7 +228,7 @@ def test_three_dots_are_unanswered(exercise):
 def test_the_lesson_asks_for_them_all():
     (path,) = lesson.find(["10"])
     source = json.dumps(json.loads(path.read_text(encoding="utf-8"))["cells"])
-    assert all(f'check(\\"{name}\\"' in source for name in [*MINE, "sinusoidal", "rope"])
+    assert all(f'check(\\"{name}\\"' in source for name in [*MINE, "sinusoidal", "alibi", "rope"])
 
 
 def test_what_a_mask_sees_is_as_the_prediction_says():

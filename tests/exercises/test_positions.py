@@ -10,7 +10,7 @@ from attnlib.exercises import check
 from attnlib.exercises.positions import EXERCISES
 
 JUDGES = {exercise.id: exercise.judge for exercise in EXERCISES}
-NAMES = {"sinusoidal": "sinusoidal", "rope": "rope"}
+NAMES = {"sinusoidal": "sinusoidal", "alibi": "alibi", "rope": "rope"}
 
 
 # Right answers
@@ -34,6 +34,28 @@ def sinusoidal_in_float32(n_pos, d_model, base=10000.0):
 def sinusoidal_by_phase(n_pos, d_model, base=10000.0):
     j = np.arange(d_model)
     return np.sin(np.outer(np.arange(n_pos), base ** (-(j // 2) * 2 / d_model)) + j % 2 * np.pi / 2)
+
+
+def alibi_by_loops(n_heads, n_query, n_key):
+    out = np.zeros((n_heads, n_query, n_key))
+    for h in range(n_heads):
+        for i in range(n_query):
+            for j in range(n_key):
+                out[h, i, j] = -abs(n_key - n_query + i - j) / 2 ** (8 * (h + 1) / n_heads)
+    return out
+
+
+def alibi_by_a_start_and_a_ratio(n_heads, n_query, n_key):
+    start = 2 ** -(2 ** -(math.log2(n_heads) - 3))
+    i, j = np.mgrid[n_key - n_query : n_key, :n_key]
+    return np.multiply.outer([start * start**h for h in range(n_heads)], np.minimum(i - j, j - i))
+
+
+def alibi_in_float32(n_heads, n_query, n_key):
+    slopes = np.float32(2) ** np.linspace(-8 / n_heads, -8, n_heads, dtype=np.float32)
+    near = -np.arange(max(n_query, n_key), dtype=np.float32)
+    table = near[abs(np.arange(n_key - n_query, n_key)[:, None] - np.arange(n_key))]
+    return slopes.reshape(-1, 1, 1) * table
 
 
 def rope_by_loops(x, positions, base=10000.0):
@@ -80,7 +102,7 @@ def rope_float32_from_float16(x, positions, base=10000.0):
 RIGHT = [("sinusoidal", f) for f in (sinusoidal_by_loops, sinusoidal_in_float32, sinusoidal_by_phase)] + [
     ("rope", f) for f in (rope_by_loops, rope_complex, rope_rotate_every_two, rope_by_matrices,
                           rope_float32_from_float16)
-]
+] + [("alibi", f) for f in (alibi_by_loops, alibi_by_a_start_and_a_ratio, alibi_in_float32)]
 
 
 @pytest.mark.parametrize("exercise, answer", RIGHT)
@@ -95,6 +117,8 @@ PAIRS = [
     ("rope", {"order": "split", "place": "counted"}, "output_order and positions_ignored"),
     ("sinusoidal", {"layout": "halves", "place": "from_one"}, "halves and positions_from_one"),
     ("sinusoidal", {"exponent": "single", "shape": "transposed"}, "exponent_halved and transposed"),
+    ("alibi", {"slope": "halved", "align": "start"}, "align_start and slopes_halve"),
+    ("alibi", {"sign": 1, "slope": "from_zero"}, "bonus and heads_from_zero"),
 ]
 
 
@@ -181,6 +205,12 @@ WRONG = [
     ("sinusoidal", lambda n, d, base=1e4: sinusoidal_by_phase(40, d, base)[np.arange(n) % 40], None,
      "at position 40, for the first time"),
     ("sinusoidal", cosines_uncut_in_torch, "base_fixed and odd_width_refused", "Two things at once"),
+    ("alibi", lambda h, q: np.zeros((h, q, q)), "signature", "n_key"),
+    ("alibi", lambda h, q, k: torch.tensor(alibi_by_loops(h, q, k)), None, "come as a torch tensor"),
+    ("alibi", lambda h, q, k: alibi_by_loops(h, q, k) - 0.3, None, "has distance 0 and pays nothing"),
+    ("alibi", lambda h, q, k: np.maximum(alibi_by_loops(h, q, k), -2), None, "Which factor is off"),
+    ("alibi", lambda h, q, k: np.zeros((h, q, k)), "nothing", "no key pays"),
+    ("alibi", lambda h, q, k: alibi_by_loops(h, q, k) * 1.5, None, "the slope or the distance"),
     ("rope", four_axes, "axes_added", "more axes than x"),
     ("rope", lambda x, p, base=1e4: rope_by_matrices(x, p.clamp(-99, 99), base), None,
      "The token at position 250 turns its pair 0"),
