@@ -1,5 +1,18 @@
 """Assignment 3, for lessons 08 to 10: who may look at whom, in how many ways, and where."""
 
+from attnlib.homework.masks_heads_positions import (
+    leaks,
+    masked_wrongly,
+    places_alike,
+    reach,
+    turned,
+    unpacked,
+    who_loves_whom,
+    window_weights,
+)
+
 TITLE = "Masks, heads and positions"
 LESSONS = "lessons 08 to 10"
-QUESTIONS = ()
+QUESTIONS = (
+    reach, window_weights, masked_wrongly, leaks, unpacked, turned, places_alike, who_loves_whom,
+)  # fmt: skip
