@@ -25,3 +25,12 @@ def answered():
 def session_in_process():
     """Has the interface of `attnlib.homework.remote.Session`, and no walls."""
     return InProcess
+
+
+@pytest.fixture
+def in_process(monkeypatch):
+    """Grading of the small assignment, in the process that grades."""
+    from attnlib.homework import grading
+
+    monkeypatch.setattr(grading, "session_of", lambda job, cells: InProcess(None, cells))
+    monkeypatch.setattr(grading, "load_assignment", lambda id, seed: SMALL)

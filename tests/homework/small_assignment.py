@@ -21,7 +21,7 @@ def judge_double(answer, seed=None):
         return wrong(f"On a number, your function raised {type(error).__name__}.")
     if got == 2 * given:
         return right("Doubled.")
-    return wrong("You add one.", "adds_one") if got == given + 1 else wrong("Not the double.")
+    return wrong("You add one.", "adds_one", slip=True) if got == given + 1 else wrong("Not the double.")
 
 
 def judge_total(answer, seed=None):
