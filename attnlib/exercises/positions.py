@@ -475,6 +475,9 @@ def _own_key_free(case, value, expected):
     if np.abs(value[expected == 0]).max(initial=0) > 1e-6:
         return "A query at its own key has distance 0 and pays nothing; yours pays."
     if (value > 0).any():
+        later = np.triu(np.ones(value.shape[1:], bool), value.shape[2] - value.shape[1] + 1)
+        if not (value > 0)[:, ~later].any():
+            return "Keys after their query get a bonus. A distance is never negative."
         return "Some numbers are positive. A penalty that is added is negative."
     head, query, key = np.unravel_index(np.abs(value - expected).argmax(), value.shape)
     return (f"Head {head + 1}, query {query}, key {key}: yours is {value[head, query, key]:.4g} and should "

@@ -191,6 +191,10 @@ def short_table(x, positions, base=10000.0):
     return rope_by_matrices(x, positions.clamp(-4096, 4095), base)
 
 
+def making_three(n_heads, n_query, n_key):
+    return -np.multiply.outer(0.5 ** np.arange(1, n_heads + 1), np.subtract.outer(range(n_query), range(n_key)))
+
+
 WRONG = [
     ("sinusoidal", cosines_uncut, "odd_width_refused", "one more sine"),
     ("sinusoidal", base_kept, "base_fixed", "earlier call"),
@@ -209,6 +213,7 @@ WRONG = [
     ("alibi", lambda h, q, k: torch.tensor(alibi_by_loops(h, q, k)), None, "come as a torch tensor"),
     ("alibi", lambda h, q, k: alibi_by_loops(h, q, k) - 0.3, None, "has distance 0 and pays nothing"),
     ("alibi", lambda h, q, k: np.maximum(alibi_by_loops(h, q, k), -2), None, "Which factor is off"),
+    ("alibi", making_three, None, "Keys after their query get a bonus"),
     ("alibi", lambda h, q, k: np.zeros((h, q, k)), "nothing", "no key pays"),
     ("alibi", lambda h, q, k: alibi_by_loops(h, q, k) * 1.5, None, "the slope or the distance"),
     ("rope", four_axes, "axes_added", "more axes than x"),
