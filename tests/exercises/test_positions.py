@@ -192,7 +192,8 @@ def short_table(x, positions, base=10000.0):
 
 
 def making_three(n_heads, n_query, n_key):
-    return -np.multiply.outer(0.5 ** np.arange(1, n_heads + 1), np.subtract.outer(range(n_query), range(n_key)))
+    distance = np.subtract.outer(range(n_query), range(n_key))
+    return -np.multiply.outer(0.5 ** np.arange(1, n_heads + 1), distance)
 
 
 WRONG = [
