@@ -8,7 +8,7 @@ from attnlib.homework.assignment import Question
 
 CHOICES = {
     "windows": ("3, 8", "6, 3", "4, 9", "9, 5"),
-    "back": ("29", "38", "46", "59"),
+    "back": ("41", "38", "46", "59"),
     "window_counts": ("itself", "before"),
 }
 LESSON = None

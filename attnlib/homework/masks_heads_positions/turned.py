@@ -72,7 +72,7 @@ def compute(x, places, base, *, pairs="neighbours", sense="counter", turns="all"
     r = d if turns == "all" else d // 2
     i = np.arange(r // 2)
     powers = {
-        "right": 2 * i / r, "i": i / r, "of_head": 2 * i / d, "from_one": 2 * (i + 1) / r,
+        "right": 2 * i / r, "i": i / r, "from_one": 2 * (i + 1) / r,
         "positive": -2 * i / r, "ends": i / max(len(i) - 1, 1), "squared": 4 * i / r, "none": 0 * i,
     }[exponent]  # fmt: skip
     p = {"given": places, "counted": np.arange(len(places)), "one_more": places + 1, "size": np.abs(places),
@@ -138,12 +138,10 @@ def cases(rng, choice):
 
 
 MISTAKES = (
-    Mistake("exponent_halved", "Your exponents go by i/r instead of 2i/r, so the later pairs turn too fast.",
-            {"exponent": "i"}),
+    Mistake("exponent_halved", "Your exponents are half of 2i/r, so the later pairs turn too fast. Is the 2 "
+            "there, and is the width r?", {"exponent": "i"}),
     Mistake("exponent_doubled", "Your exponents go by 4i/r: a 2 too many. Is the step of 2 in your range "
             "already?", {"exponent": "squared"}),
-    Mistake("exponent_by_head_width", "You divide by the width of the whole head in the exponent. It is r, "
-            "the number of features that turn.", {"exponent": "of_head"}),
     Mistake("first_pair_too_slow", "Your pairs count from 1. Pair 0 turns by the place itself, in radians.",
             {"exponent": "from_one"}),
     Mistake("exponent_without_minus", "Your later pairs turn faster. The exponent is negative.",

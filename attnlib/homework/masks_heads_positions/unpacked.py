@@ -133,12 +133,6 @@ MISTAKES = (
             "the last two axes, and these must be places and features.", {"out": "blhf"}),
     Mistake("heads_behind_places", "Your heads come after the places, as (L, B, H, d). Attention works on "
             "the last two axes, and these must be places and features.", {"out": "lbhf"}),
-    Mistake("places_before_sentences", "Your sentences and your places have changed places: look at the last "
-            "but one axis.", {"out": "hlbf"}),
-    Mistake("places_before_sentences", "Your places come before your heads and sentences: look at the last "
-            "but one axis.", {"out": "lhbf"}),
-    Mistake("places_before_sentences", "Your sentences stand where the places belong, in the last axis but "
-            "one.", {"out": "bfhl"}),
     Mistake("features_before_places", "Your last two axes are features and places. Places come first.",
             {"out": "bhfl"}),
     Mistake("features_before_places", "Your last two axes are features and places. Places come first.",

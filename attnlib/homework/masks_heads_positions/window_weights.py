@@ -77,7 +77,7 @@ SOLUTION = """\
 @np.errstate(all="ignore")
 def compute(scores, key_mask, window, *, true_key="real", ends="last", window_is="counted", nothing="zeros",
             pads="keys", band="past", own=True, clipped=False, hiding="-inf", top="seen", axis=-1,
-            guarded=True):  # fmt: skip
+            mended=True):  # fmt: skip
     b, m, n = scores.shape
     real = key_mask if true_key == "real" else ~key_mask
     places = np.arange(m) + (n - m if ends == "last" else 0)
@@ -111,11 +111,11 @@ def compute(scores, key_mask, window, *, true_key="real", ends="last", window_is
     highest = (low if top == "seen" else scores).max(axis=axis, keepdims=True)
     if top == "none":
         highest = 0
-    elif guarded:
+    elif mended:
         highest = np.where(np.isfinite(highest), highest, 0)
     e = np.exp(low - highest)
     total = e.sum(axis=axis, keepdims=True)
-    if not guarded:
+    if not mended:
         return e / total
     return np.where(total > 0, e / np.where(total > 0, total, 1), 0.0 if nothing == "zeros" else 1 / n)
 
@@ -156,7 +156,7 @@ def cases(rng, choice):
 
 MISTAKES = (
     Mistake("nothing_is_nan", "A query that sees nothing comes out as NaN: its sum of exponentials is 0. "
-            "Which rows are that, and what do they have to hold?", {"guarded": False}),
+            "Which rows are that, and what do they have to hold?", {"mended": False}),
     Mistake("weights_hidden_after", "You set weights to 0 after the softmax. What is left of a row sums to "
             "less than 1: the hidden scores are still in the sum that it was divided by.",
             {"hiding": "after"}),
@@ -190,7 +190,7 @@ MISTAKES = (
             "the exponentials of what is seen are all 0.", {"top": "all"}),
     Mistake("maximum_of_hidden_scores", "The hidden scores take part in your softmax before they are hidden. "
             "Where one is large, nothing is left of what is seen, and 0/0 is NaN.",
-            {"top": "all", "guarded": False}),
+            {"top": "all", "mended": False}),
     Mistake("softmax_over_the_queries", "Your softmax runs over the queries. A query shares its weight out "
             "among the keys: that is the last axis.", {"axis": 1}),
 )  # fmt: skip
