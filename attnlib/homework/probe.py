@@ -67,6 +67,11 @@ def _home(told):
 
 
 def _environment(told):
+    token = told["variable"].encode()
+    for name in os.listdir("/proc"):
+        with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
+            if token in file.read():
+                return True
     return told["variable"] in os.environ
 
 

@@ -118,15 +118,17 @@ class Session:
         Cells and functions that failed or were not run.
     output : str
         What the cells printed, cut.
+    cpu_seconds : float
+        What the sandbox took, as far as it has been closed.
     """
 
     def __init__(self, sandbox, cells, seconds=None):
         self.sandbox, self.cells, self.limits = sandbox, list(cells), seconds or Limits()
-        self._told, self._printed = {}, {}
+        self._told, self._printed, self.cpu_seconds = {}, {}, 0.0
         self._running, self._ran, self._dropped = None, set(), {}
         self._starts, self._spent, self._only_needed, self._over = 0, 0.0, False, None
-        self._fresh, self._looked, self._torch = False, 0.0, False
-        self._ever = set()
+        self._looked, self._torch = 0.0, False
+        self._ever, self._number, self._complaint = set(), 0, ""
         self.disturbed = False      # whether threads of the student's run beside what is asked
         self._fonts = any(_MATPLOTLIB.search(source) for _, source in self.cells)
         self.objects = wire.Objects()
@@ -145,6 +147,7 @@ class Session:
     def close(self):
         """End the sandbox with all that runs in it."""
         if self._running:
+            self.cpu_seconds += taken_by(self._running.process.pid)[1]
             self._running.end()
             self._running = None
 
@@ -193,14 +196,15 @@ class Session:
             self._over = f"The notebook ended its process {self._starts} times, and it was not started again."
             raise _Ended("died")
         self._starts += 1
-        self._ran, self._torch = set(), False
+        self._ran, self._torch, self._number = set(), False, 0
         self.objects = wire.Objects()
         self._running = self.sandbox.start(self.limits.total, self._fonts)
+        spent = self._spent
         try:
-            self._ask({"op": "describe", "name": ""}, 60)      # until then the time is not the student's
-        except _Ended:
-            if not self._over:
-                self._over = "The sandbox did not start."
+            self._ask({"op": "forget"}, 60)
+            self._spent = spent                     # until here the time is not the student's
+        except _Ended as ended:
+            self._over = f"The sandbox did not start: {self._complaint or ended}"
             raise
 
     def _run(self, index):
@@ -312,13 +316,9 @@ class Session:
 
     def begin(self):
         """A row of calls begins: what earlier ones gave is forgotten, here and there."""
+        self._no_longer()
         self.objects.forget()
-        self._fresh = True
-
-    def fresh(self):
-        """Whether this is the first call of a row."""
-        fresh, self._fresh = self._fresh, False
-        return fresh
+        self._ask({"op": "forget"}, self.limits.call)
 
     def failed(self, name, ended):
         """Tell that a call of a function ended its process."""
@@ -336,6 +336,8 @@ class Session:
             self._look()
         deadline = begun + min(seconds, max(self.limits.total - self._spent, 0.01))
         try:
+            self._number += 1
+            message |= {"number": self._number}
             data = wire.encode(message, self.objects, same=same, storage=True)
             while True:
                 self._send(data, deadline)
@@ -343,6 +345,8 @@ class Session:
                 if type(answer) is not dict:
                     raise wire.WireError("no answer")
                 if "callback" not in answer:
+                    if answer.get("number") != self._number:
+                        raise wire.WireError("an answer to another question")
                     self.disturbed = answer.get("threads") != 1
                     return answer
                 data = wire.encode(self._called_back(answer), self.objects)
@@ -350,6 +354,8 @@ class Session:
             self.close()
             raise _Ended("garbage") from None
         except BaseException:
+            if self._running and self._number == 1:
+                self._complaint = self._running.complaint()
             self.close()
             raise
         finally:
@@ -399,7 +405,7 @@ class Session:
     def _look(self):
         """Processes that it has started take memory too, each by itself less than the limit."""
         self._looked = time.monotonic()
-        if memory_of(self._running.process.pid) > self.limits.memory:
+        if taken_by(self._running.process.pid)[0] > self.limits.memory:
             self.close()
             raise _Ended("memory")
 
@@ -544,7 +550,7 @@ class RemoteFunction:
         if any(map(calls.is_tensor, args)):
             session.prepare_torch()
         message = {"op": "call", "name": self._name, "args": tuple(args), "named": {}, "guarded": True,
-                   "gradient_of": [], "memory": False, "fresh": session.fresh()}  # fmt: skip
+                   "gradient_of": [], "memory": False}  # fmt: skip
         answer = session._ask(message | options, self._allowed(), same=same)
         if "failed" in answer:
             session.close()
@@ -665,22 +671,24 @@ def _names(source):
     return defined, used, star
 
 
-def memory_of(pid):
-    """Bytes in memory of a process and all that it has started; 0 where that cannot be read."""
+def taken_by(pid):
+    """Bytes in memory and CPU seconds of a process and all that it has started; 0 where they are unknown."""
     if not sys.platform.startswith("linux"):
-        return 0
+        return 0, 0.0
     children = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             with contextlib.suppress(OSError, ValueError, IndexError):
                 fields = Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split()
-                children.setdefault(int(fields[1]), []).append((int(name), int(fields[21])))
-    total, waiting, page = 0, [pid], os.sysconf("SC_PAGE_SIZE")
+                told = int(name), int(fields[21]), sum(map(int, fields[11:15]))
+                children.setdefault(int(fields[1]), []).append(told)
+    pages, ticks, waiting = 0, 0, [pid]
     while waiting:
-        for child, pages in children.pop(waiting.pop(), ()):
-            total += pages * page
+        for child, size, worked in children.pop(waiting.pop(), ()):
+            pages += size
+            ticks += worked
             waiting.append(child)
-    return total
+    return pages * os.sysconf("SC_PAGE_SIZE"), ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _word(text, length):

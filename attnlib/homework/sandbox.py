@@ -93,9 +93,15 @@ class Running:
     writing: int
     unsafe: bool
 
+    def complaint(self):
+        """What it said when it did not start."""
+        os.set_blocking(self.process.stderr.fileno(), False)
+        words = (self.process.stderr.read(4000) or b"").decode(errors="replace").strip().splitlines()
+        return words[-1] if words else ""
+
     def end(self):
-        """Kill it with all that it has started, and wait until it is gone."""
-        if self.process.poll() is None:
+        """End it with all that it has started, and wait until it is gone."""
+        if self.unsafe or self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 if self.unsafe:
                     os.killpg(self.process.pid, 9)
@@ -253,6 +259,7 @@ class Sandbox:
 
     def popen(self, program, **options):
         """`subprocess.Popen` of a program inside."""
+        options |= {"env": {"PATH": os.defpath}, "cwd": "/"}       # bubblewrap's own, which is seen from inside
         if self.unsafe:
             scratch = self.folder / "scratch"
             scratch.mkdir(exist_ok=True)

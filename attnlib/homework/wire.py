@@ -18,6 +18,7 @@ import struct
 import sys
 import zlib
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -26,6 +27,7 @@ LARGEST_ARRAY = 16 * 2**20      # bytes; of a larger one the shape and type are 
 LARGEST_HEADER = 2**20
 DEPTH = 20
 ENTRIES = 20_000                # of containers, together
+PAIRS = 1000                    # of a dict: keys may be made to collide
 TEXT = 10_000
 ALIGN = 16
 
@@ -276,10 +278,10 @@ class _Encoder:
 
     def container(self, x, kind, depth):
         base = dict if kind is dict else list if issubclass(kind, list) else tuple
-        name = kind.__name__
+        name = type_name(x)
         length = base.__len__(x)
         self.entries += length
-        if depth >= DEPTH or self.entries > ENTRIES:
+        if depth >= DEPTH or self.entries > ENTRIES or (base is dict and length > PAIRS):
             self.entries -= length
             return {"k": base.__name__, "t": name, "long": length}
         if base is dict:
@@ -289,7 +291,7 @@ class _Encoder:
         node = {"k": base.__name__, "v": items}
         if name != base.__name__:
             node["t"] = name
-        if self.same and base is not tuple and self.objects is not None:
+        if self.same and self.objects is not None:
             node["i"] = self.objects.keep(x)
         return node
 
@@ -359,7 +361,7 @@ class _Encoder:
         return node
 
     def opaque(self, x):
-        node = {"k": "object", "t": type(x).__name__[:60], "r": _shown(x)}
+        node = {"k": "object", "t": type_name(x), "r": _shown(x)}
         if self.objects is not None:
             node["i"] = self.objects.keep(x)
             if callable(x):
@@ -373,9 +375,15 @@ def _bytes_of_tensor(x):
     return x.resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy()
 
 
+def type_name(x):
+    """The name of a type, asked of Python and not of the type."""
+    return type.__dict__["__name__"].__get__(type(x))[:60]
+
+
 def _shown(x):
     try:
-        return repr(x)[:200]
+        text = repr(x)
+        return text[:200] if type(text) is str else ""
     except Exception:
         return ""
 
@@ -608,7 +616,7 @@ class _Decoder:
         if type(pairs) is not list or not all(type(pair) is list and len(pair) == 2 for pair in pairs):
             raise WireError("a dict without pairs")
         self.entries -= 2 * len(pairs)
-        if self.entries < 0:
+        if self.entries < 0 or len(pairs) > PAIRS:
             raise WireError("too many entries")
         keys = (self.read(key, depth + 1) for key, _ in pairs)
         values = (self.read(value, depth + 1) for _, value in pairs)
@@ -673,12 +681,24 @@ def _kind(name, base):
     """A class of this name, made of ``base``; ``base`` itself where it is its own name, or no name."""
     if type(name) is not str or not _NAME.fullmatch(name) or keyword.iskeyword(name) or name == base.__name__:
         return base
+    return _made(name, base)
+
+
+@lru_cache(1000)
+def _made(name, base):
     return type(name, (base,), {})
 
 
 def _long(named, base, length):
     """An empty list or tuple that says that it is longer; told by its length, before it is looked at."""
-    return type(named.__name__, (base,), {"__len__": lambda self: length})()
+    value = _made_long(named.__name__, base)()
+    value.length = length
+    return value
+
+
+@lru_cache(1000)
+def _made_long(name, base):
+    return type(name, (base,), {"length": 0, "__len__": lambda self: self.length})
 
 
 # ---------------------------------------------------------------------------------------------- signatures
