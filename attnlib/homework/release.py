@@ -1,71 +1,192 @@
 """Releasing an assignment: proved to be solvable, stripped, proved to give nothing away, then written.
 
-A source earns full marks in the grader's own sandbox; the stripped notebook earns none; and no line of a
+The source earns full marks in the grader's own sandbox and the stripped notebook earns none; and no line of a
 solution, no hidden number and nothing of the class's seed is left anywhere in what students get.
 """
 
 import io
 import json
 import re
+import tempfile
 import zipfile
-from dataclasses import dataclass
+from pathlib import Path
 
 import nbformat
 import numpy as np
 
 from attnlib.homework import assignment as assignments
-from attnlib.homework.source import BEGIN, END, released
+from attnlib.homework.classes import write_whole
+from attnlib.homework.collect import Submission
+from attnlib.homework.grading import Job, grade_one
+from attnlib.homework.source import BEGIN, END, released, source
 
-YEAR = (1980, 1, 1, 0, 0, 0)      # every file of a zip has this date, so that the same source gives the same zip
+DATE = (1980, 1, 1, 0, 0, 0)      # of every file in a zip, so that the same source gives the same bytes
 
 
 class NotReleased(Exception):
     """The assignment is not fit to be released; the text says what was found."""
 
 
-@dataclass(frozen=True)
-class Leak:
-    """Something that a released notebook must not hold, and where it stands."""
+def write_source(a_class, id):
+    """Write an assignment's source into a class's folder; one that is there already is left alone.
 
-    what: str
-    where: str
+    Returns
+    -------
+    path, bool
+        Where it is, and whether it was written.
+    """
+    path = a_class.path("source", id, f"{id}.ipynb")
+    if path.exists():
+        return path, False
+    made = source(assignments.load(id, a_class.seed), a_class.rules(id))
+    write_whole(path, nbformat.writes(made).encode() + b"\n")
+    return path, True
 
 
-def leaks(notebook, source, assignment, class_seed):
-    """What a released notebook gives away.
+def release(a_class, id, sandbox):
+    """Prove a class's source and write what students get, a folder and a zip.
 
     Parameters
     ----------
-    notebook, source : nbformat.NotebookNode
-        The stripped notebook and the one with solutions.
+    a_class : Class
+    id : str
+    sandbox : Sandbox
+
+    Returns
+    -------
+    folder, zip : path
+
+    Raises
+    ------
+    NotReleased
+        If the source does not earn all its points, the stripped one earns any, or something leaks.
+    """
+    assignment = assignments.load(id, a_class.seed)
+    path = a_class.path("source", id, f"{id}.ipynb")
+    try:
+        notebook = nbformat.read(path, as_version=4)
+    except FileNotFoundError:
+        raise NotReleased(f"{path} is not there; make it with: homework new") from None
+    except Exception as error:
+        raise NotReleased(f"{path} is no notebook: {error}") from None
+    stripped = released(notebook)
+    faults = _not_right(graded(notebook, assignment, a_class.seed, sandbox))
+    faults += _not_empty(graded(stripped, assignment, a_class.seed, sandbox))
+    faults += [f"It gives away {leak}." for leak in leaks(stripped, assignment, a_class.seed)]
+    if faults:
+        raise NotReleased(f"{id} was not released.\n" + "\n".join(f"- {fault}" for fault in faults))
+    data = nbformat.writes(stripped).encode() + b"\n"
+    folder = a_class.path("release", id)
+    archive = a_class.path("release", f"{id}.zip")
+    write_whole(folder / f"{id}.ipynb", data)
+    write_whole(archive, zipped({f"{id}/{id}.ipynb": data}))
+    return folder, archive
+
+
+def graded(notebook, assignment, class_seed, sandbox):
+    """What the grader says of a notebook."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{assignment.id}.ipynb"
+        path.write_text(nbformat.writes(notebook), encoding="utf-8")
+        handed_in = Submission("source", path.name, (str(path),))
+        return grade_one(Job(handed_in, assignment.id, class_seed, sandbox))
+
+
+def leaks(notebook, assignment, class_seed):
+    """What a stripped notebook gives away.
+
+    Parameters
+    ----------
+    notebook : nbformat.NotebookNode
     assignment : Assignment
     class_seed : int
 
     Returns
     -------
-    list of Leak
+    list of str
+        Each what it is and where.
     """
     text = nbformat.writes(notebook)
-    found = [Leak(f"the mark {mark!r}", "the notebook") for mark in (BEGIN, END, "BEGIN HIDDEN") if mark in text]
-    secrets = {str(class_seed)} if len(str(class_seed)) > 3 else set()
+    # As it is read: in the file's own text a quotation mark has a backslash before it.
+    plain = _plain("\n".join([*(cell.source for cell in notebook.cells), _all_texts(notebook)]))
+    found = [f"the mark {mark!r}" for mark in (BEGIN, END, "BEGIN HIDDEN") if mark in text]
+    if len(str(class_seed)) > 3 and re.search(rf"(?<!\d){class_seed}(?!\d)", text):
+        found.append("the class's seed")
     for question in assignment.questions:
-        secrets.add(str(assignments.secret(class_seed, assignment.id, question.id)))
-        asked = _plain(f"{question.stub}\n{question.text}\n{question.rubric}\n{question.given}")
-        for line in question.solution.splitlines():
-            telling = len(_plain(line)) >= 12 and _plain(line) not in asked
-            if telling and _plain(line) in _plain(json.loads(text)):
-                found.append(Leak(f"a line of the solution, {line.strip()!r}", question.id))
-    found += [Leak(f"the secret {each}", "the notebook") for each in secrets if each in text]
-    found += [
-        Leak(f"the hidden number {number}", question.id)
-        for question in assignment.questions
-        for number in _hidden_numbers(question, class_seed, assignment.id)
-        if number in text
-    ]
+        secret = assignments.secret(class_seed, assignment.id, question.id)
+        if str(secret) in text:
+            found.append(f"the seed of {question.id}")
+        asked = _plain("\n".join([question.stub, question.text, question.rubric, question.given]))
+        for line in map(_plain, question.solution.splitlines()):
+            if len(line) >= 12 and line not in asked and line in plain:
+                found.append(f"a line of the solution of {question.id}, {line!r}")
+        found += [f"a hidden number of {question.id}, {number}" for number in hidden_numbers(question, secret)
+                  if number in plain]  # fmt: skip
     for cell in notebook.cells:
         if cell.get("outputs"):
-            found.append(Leak("an output", cell.id))
-        more = set(cell.metadata) - {"nbgrader"}
-        if more:
-            found.append(Leak(f"metadata {sorted(more)}", cell.id))
+            found.append(f"an output of the cell {cell.id}")
+        if set(cell.metadata) - {"nbgrader"}:
+            found.append(f"metadata of the cell {cell.id}: {', '.join(set(cell.metadata) - {'nbgrader'})}")
     return found
+
+
+def hidden_numbers(question, seed):
+    """The inputs of a function's hidden cases, as they would be printed: those with many digits."""
+    if question.kind != "function":
+        return set()
+    seen = []
+
+    def spy(*args):
+        seen.extend(args)
+        raise ValueError("only looking")
+
+    question.judge(spy, seed)
+    arrays = [np.ravel(arg) for arg in seen if isinstance(arg, np.ndarray) and arg.dtype.kind == "f"]
+    return {f"{x:.6f}" for array in arrays for x in array.tolist() if x != round(x, 3)}
+
+
+def zipped(files):
+    """A zip of these files, by name, that is the same bytes each time."""
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in sorted(files.items()):
+            entry = zipfile.ZipInfo(name, DATE)
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
+    return held.getvalue()
+
+
+def _not_right(result):
+    """What keeps a source from full marks."""
+    faults = [f"The source: {result['reason']}"] if result["status"] in ("unreadable", "not graded") else []
+    for told in result["questions"]:
+        if told["kind"] == "written":
+            if not told["answer"]:
+                faults.append(f"The source has no model answer to {told['id']}.")
+        elif told["points"] != told["out_of"]:
+            why = told["verdict"] or told["reason"]
+            faults.append(f"The solution of {told['id']} earns {told['points'] or 0} of {told['out_of']}: {why}")
+    return faults + [f"The source: {trouble['told']}" for trouble in result["troubles"]]
+
+
+def _not_empty(result):
+    """What a notebook that nobody has answered must not earn."""
+    if result["status"] in ("unreadable", "not graded"):
+        return [f"The stripped notebook: {result['reason']}"]
+    return [
+        f"The stripped notebook earns {told['points']} for {told['id']} ({told['status']})."
+        for told in result["questions"] if told["points"] or told["status"] != "not answered"
+    ] + [f"The stripped notebook: {trouble['told']}" for trouble in result["troubles"]]
+
+
+def _all_texts(notebook):
+    """Every text in a notebook that stands in no cell's source."""
+    kept = json.loads(nbformat.writes(notebook))
+    for cell in kept["cells"]:
+        cell.pop("source", None)
+    return json.dumps(kept, ensure_ascii=False)
+
+
+def _plain(text):
+    """Without the blanks, in which a copy of a line may differ."""
+    return "".join(text.split())

@@ -1,0 +1,203 @@
+"""The words of ``python3 course.py homework``: from a new class to its grades."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from tqdm import tqdm
+
+from attnlib.homework import assignment as assignments
+from attnlib.homework import classes, grading, release, reports
+from attnlib.homework.collect import CollectError, collect
+from attnlib.homework.sandbox import Sandbox, SandboxLeaks, SandboxMissing
+
+FAULTS = (
+    classes.ClassError, CollectError, release.NotReleased, grading.GradingError, SandboxMissing, SandboxLeaks,
+)  # fmt: skip
+
+
+def new(asked):
+    """Make a class and the sources of all assignments."""
+    made = classes.make(asked.folder, asked.name or Path(asked.folder).resolve().name, asked.seed)
+    print(f"Made {made.folder} with the seed {made.seed}; keep the folder to your team.")
+    for id in assignments.ASSIGNMENTS:
+        path, _ = release.write_source(made, id)
+        print(f"  {path}")
+    print("Due dates and rules are in class.json; whoever changes them deletes the sources above and calls\n"
+          f"`homework sources --class {made.folder}` before releasing.")  # fmt: skip
+
+
+def sources(asked):
+    """Write the sources that are not there."""
+    for id in assignments.ASSIGNMENTS:
+        path, written = release.write_source(_class(asked), id)
+        print(f"{'Wrote' if written else 'Left as it is:'} {path}")
+
+
+def release_one(asked):
+    """Prove a source, strip it, prove the rest, and write what students get."""
+    a_class = _class(asked)
+    with _sandbox(asked, a_class) as sandbox:
+        print(f"The sandbox holds. Running the source of {asked.assignment} and the stripped notebook.")
+        folder, archive = release.release(a_class, asked.assignment, sandbox)
+    print(f"The source earns all points, the stripped notebook none, and nothing of a solution is left in it.\n"
+          f"Hand out {archive} or the folder {folder}.")  # fmt: skip
+
+
+def grade(asked, *, again=False):
+    """Grade submissions and write the reports."""
+    a_class = _class(asked)
+    assignment = assignments.load(asked.assignment, a_class.seed)
+    found = collect(asked.submissions or a_class.folder, assignment)
+    for place, reason in found.left_out:
+        print(f"Left out: {place}: {reason}")
+    with _sandbox(asked, a_class) as sandbox:
+        times = a_class.times(asked.assignment)
+        jobs = list(grading.jobs_for(found, asked.assignment, a_class.seed, sandbox, times=times))
+        with tqdm(total=len(jobs), unit="student", file=sys.stdout, dynamic_ncols=True) as bar:
+
+            def progress(summary):
+                bar.update()
+                for told in summary["differences"]:
+                    bar.write(f"{summary['student']}: {told}")
+
+            summaries = grading.grade_batch(
+                jobs, grading.workers(asked.jobs), progress, again=again,
+                folder=a_class.path("graded", asked.assignment),
+            )  # fmt: skip
+    _table(summaries)
+    _write_reports(a_class, assignment)
+
+
+def regrade(asked):
+    """Grade again with the recorded seeds, and tell what differs."""
+    grade(asked, again=True)
+
+
+def report(asked):
+    """Write the feedback, the grades and the statistics anew, with the marks that people have entered."""
+    a_class = _class(asked)
+    _write_reports(a_class, assignments.load(asked.assignment, a_class.seed))
+
+
+def doctor(asked):
+    """Try the sandbox."""
+    with Sandbox() as sandbox:
+        sandbox.prove()
+    print("The sandbox is there and holds: nothing that was tried from inside got out.")
+
+
+WORDS = {
+    "new": (new, "make a class, with sources of its own"),
+    "sources": (sources, "write the sources of a class that are not there"),
+    "release": (release_one, "prove a source, strip it and write what students get"),
+    "grade": (grade, "grade what students handed in, and write the reports"),
+    "regrade": (regrade, "grade again on the same inputs and tell what differs"),
+    "report": (report, "write the reports anew, with the marks of written answers"),
+    "doctor": (doctor, "try the sandbox"),
+}
+
+
+def main(arguments=None):
+    """Run a word; the exit status."""
+    asked = _parser().parse_args(arguments)
+    try:
+        WORDS[asked.word][0](asked)
+    except FAULTS as fault:
+        print(fault, file=sys.stderr)
+        return 1
+    except KeyError as fault:
+        print(fault.args[0] if fault.args else fault, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nstopped; what was graded is kept, and the same command goes on", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _parser():
+    parser = argparse.ArgumentParser(prog="course.py homework", description=__doc__)
+    words = parser.add_subparsers(dest="word", required=True, metavar="WORD")
+    for word, (_, told) in WORDS.items():
+        sub = words.add_parser(word, help=told, description=told.capitalize() + ".")
+        if word == "new":
+            sub.add_argument("folder", help="the class's folder, which is made")
+            sub.add_argument("--name", help="as reports print it; the folder's name unless given")
+            sub.add_argument("--seed", type=int, help="of the class; a secret one is drawn unless given")
+            continue
+        if word == "doctor":
+            continue
+        sub.add_argument("--class", dest="folder", help="the class's folder; else the one you are in")
+        if word != "sources":
+            sub.add_argument("assignment", help=f"one of {', '.join(assignments.ASSIGNMENTS)}")
+        if word in ("grade", "regrade"):
+            sub.add_argument("submissions", nargs="?", help="a folder, a zip or a notebook; else submitted/ of the "
+                             "class")  # fmt: skip
+            sub.add_argument("--jobs", type=int, default=2, metavar="N", help="students at a time (2)")
+        if word in ("release", "grade", "regrade"):
+            sub.add_argument("--unsafe", action="store_true",
+                             help="without a sandbox; every report will say so")  # fmt: skip
+    return parser
+
+
+def _class(asked):
+    """The class that is named, or in whose folder we are, or the only one beside us."""
+    if asked.folder:
+        return classes.load(asked.folder)
+    here = Path.cwd()
+    found = next((folder for folder in (here, *here.parents) if (folder / "class.json").is_file()), None)
+    beside = sorted(path.parent for path in here.glob("*/class.json"))
+    if found is None and len(beside) == 1:
+        found = beside[0]
+        print(f"The class is {found}.")
+    if found is None:
+        many = f" There are {len(beside)} here." if beside else ""
+        raise classes.ClassError(f"Which class?{many} Name its folder with --class, or go into it.")
+    return classes.load(found)
+
+
+def _sandbox(asked, a_class):
+    """The sandbox of a batch, proved."""
+    assignment = assignments.load(asked.assignment, a_class.seed)
+    forbidden = {name for question in assignment.questions for name in question.forbids}
+    return _Proved(Sandbox(tuple(sorted(forbidden)), asked.unsafe))
+
+
+class _Proved:
+    """A sandbox that has been tried before it is used."""
+
+    def __init__(self, sandbox):
+        self.sandbox = sandbox
+
+    def __enter__(self):
+        self.sandbox.__enter__()
+        try:
+            self.sandbox.prove()
+        except BaseException:
+            self.sandbox.__exit__(None, None, None)
+            raise
+        return self.sandbox
+
+    def __exit__(self, *error):
+        return self.sandbox.__exit__(*error)
+
+
+def _table(summaries):
+    """What became of everybody, a line each for those that need a look, and the counts."""
+    counts = {}
+    for summary in summaries:
+        counts[summary["status"]] = counts.get(summary["status"], 0) + 1
+        if summary["status"] in ("not graded", "unreadable"):
+            print(f"  {summary['student']}: {summary['status']}. {summary['reason']}")
+    kept = sum(summary["kept"] for summary in summaries)
+    told = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+    print(f"{len(summaries)} submissions: {told}" + (f" ({kept} unchanged, from before)" if kept else ""))
+
+
+def _write_reports(a_class, assignment):
+    for path in reports.write(a_class, assignment):
+        print(f"  {path}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
