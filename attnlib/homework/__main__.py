@@ -23,8 +23,8 @@ def new(asked):
     for id in assignments.ASSIGNMENTS:
         path, _ = release.write_source(made, id)
         print(f"  {path}")
-    print("Due dates and rules are in class.json; whoever changes them deletes the sources above and calls\n"
-          f"`homework sources --class {made.folder}` before releasing.")  # fmt: skip
+    print("Due dates and rules are in class.json. After a change there delete the sources above, and call\n"
+          f"`homework sources --class {made.folder}`.")  # fmt: skip
 
 
 def sources(asked):
@@ -40,7 +40,7 @@ def release_one(asked):
     with _sandbox(asked, a_class) as sandbox:
         print(f"The sandbox holds. Running the source of {asked.assignment} and the stripped notebook.")
         folder, archive = release.release(a_class, asked.assignment, sandbox)
-    print(f"The source earns all points, the stripped notebook none, and nothing of a solution is left in it.\n"
+    print("The source earns all points, the stripped notebook none, and nothing of a solution is left.\n"
           f"Hand out {archive} or the folder {folder}.")  # fmt: skip
 
 
@@ -131,8 +131,8 @@ def _parser():
         if word != "sources":
             sub.add_argument("assignment", help=f"one of {', '.join(assignments.ASSIGNMENTS)}")
         if word in ("grade", "regrade"):
-            sub.add_argument("submissions", nargs="?", help="a folder, a zip or a notebook; else submitted/ of the "
-                             "class")  # fmt: skip
+            sub.add_argument("submissions", nargs="?",
+                             help="a folder, a zip or a notebook; else submitted/ of the class")  # fmt: skip
             sub.add_argument("--jobs", type=int, default=2, metavar="N", help="students at a time (2)")
         if word in ("release", "grade", "regrade"):
             sub.add_argument("--unsafe", action="store_true",
@@ -195,8 +195,8 @@ def _table(summaries):
 
 
 def _write_reports(a_class, assignment):
-    for path in reports.write(a_class, assignment):
-        print(f"  {path}")
+    for sentence in reports.write_reports(a_class, assignment):
+        print(sentence)
 
 
 if __name__ == "__main__":

@@ -165,7 +165,8 @@ def _not_right(result):
                 faults.append(f"The source has no model answer to {told['id']}.")
         elif told["points"] != told["out_of"]:
             why = told["verdict"] or told["reason"]
-            faults.append(f"The solution of {told['id']} earns {told['points'] or 0} of {told['out_of']}: {why}")
+            earned = f"{told['points'] or 0} of {told['out_of']}"
+            faults.append(f"The solution of {told['id']} earns {earned}: {why}")
     return faults + [f"The source: {trouble['told']}" for trouble in result["troubles"]]
 
 
