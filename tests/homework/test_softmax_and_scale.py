@@ -36,9 +36,9 @@ def named(cases):
 
 
 def check_wrong(module, name, answer, part=True):
-    """In every variant for which it is made, the mistake has this name, and earns a part where it should."""
+    """Whatever the conventions, the mistake has this name, and earns a part where it should."""
     tried = 0
-    for choice in variants(module):
+    for choice in variants(module)[::5]:        # each value of each convention is among them
         made = answer(choice)
         if made is None:
             continue
@@ -164,7 +164,7 @@ def not_divided(choice):
 @pytest.mark.parametrize("answer", [by_loops, by_logaddexp, by_power, by_apply])
 def test_soft_weights_in_other_words(answer):
     for choice in variants(soft_weights):
-        for seed in (None, HIDDEN, 12, 13):
+        for seed in (None, HIDDEN):
             verdict, earned = told(soft_weights, choice, answer(choice), seed)
             assert verdict.passed and earned == 4, (choice, str(verdict))
 
@@ -297,7 +297,7 @@ def loss_by_masking(choice):
 @pytest.mark.parametrize("answer", [loss_by_loops, loss_by_index, loss_by_one_hot, loss_by_masking])
 def test_loss_in_other_words(answer):
     for choice in variants(loss_and_slope):
-        for seed in (None, HIDDEN, 12, 13):
+        for seed in (None, HIDDEN):
             verdict, earned = told(loss_and_slope, choice, answer(choice), seed)
             assert verdict.passed and earned == 5, (choice, str(verdict))
 
@@ -340,7 +340,7 @@ def test_loss_wrong(name, answer):
 @pytest.mark.parametrize("answer", [loss_by_loops, loss_by_index, loss_by_one_hot, loss_by_masking])
 def test_a_loss_of_another_class_is_told(answer):
     every = variants(loss_and_slope)
-    for here, there in product(every, repeat=2):
+    for here, there in product(every[::5], every):
         if here != there:
             verdict, earned = told(loss_and_slope, here, answer(there))
             assert verdict.passed is False and earned == 0
@@ -375,8 +375,9 @@ def spread_by_loops(choice):
 
 def spread_by_covariance(choice):
     def spread_and_scale(queries, keys, wanted):
-        covariance = np.cov(keys, rowvar=False, bias=choice["variance_by"] == "n").reshape(keys.shape[1], -1)
-        return finished(choice, combined(choice, np.einsum("md,de,me->m", queries, covariance, queries)), wanted)
+        covariance = np.atleast_2d(np.cov(keys.T, bias=choice["variance_by"] == "n"))             # (d, d)
+        variances = np.einsum("md,de,me->m", queries, covariance, queries)
+        return finished(choice, combined(choice, variances), wanted)
 
     return spread_and_scale
 
@@ -409,7 +410,7 @@ def spread_by_centring(choice):
 )
 def test_spread_in_other_words(answer):
     for choice in variants(spread_and_scale):
-        for seed in (None, HIDDEN, 12, 13):
+        for seed in (None, HIDDEN):
             verdict, earned = told(spread_and_scale, choice, answer(choice), seed)
             assert verdict.passed and earned == 4, (choice, str(verdict))
 
@@ -480,11 +481,15 @@ def test_the_typical_slope_is_predicted_on_paper_or_by_the_exact_formula():
             assert told(typical_slope, choice, answer)[1] == 2, choice
         for name, answer in (
             ("gap_for_slope", root), ("width_for_slope", width / 256), ("inverted", 1 / truth),
-            ("gap_grows_as_the_width", np.exp(gap * width / 256 - gap)), ("old_slope_forgotten", np.exp(gap * root)),
+            ("growth_for_difference", np.exp(root)), ("new_gap", gap * root),
+            ("gap_difference", gap * (root - 1)), ("base_two", 2 ** (gap * (root - 1))),
+            ("gap_grows_as_the_width", np.exp(gap * width / 256 - gap)),
+            ("old_slope_forgotten", np.exp(gap * root)),
         ):  # fmt: skip
             verdict, earned = told(typical_slope, choice, answer)
             assert verdict.passed is False and earned == 0
-            assert verdict.misconception == name, (choice, answer, str(verdict))
+            same = answer == width / 256            # one number, come to in two ways
+            assert verdict.misconception == name or same, (choice, answer, str(verdict))
         for answer in (-3, 0, 1e6, "12", [1, 2], np.nan, None, "many"):
             assert told(typical_slope, choice, answer)[1] == 0
 
@@ -521,7 +526,8 @@ def test_two_rows_made_in_other_ways():
             (None, rivals, 0),
         ):
             verdict, earned = told(two_rows, choice, answer)
-            assert not verdict.passed and verdict.misconception == name and earned == part, (choice, str(verdict))
+            assert not verdict.passed and verdict.misconception == name, (choice, str(verdict))
+            assert earned == part, (choice, str(verdict))
 
 
 # ------------------------------------------------------------------------------- safe softmax
@@ -607,10 +613,10 @@ def by_sums(choice):
 
 
 SAFE_WRONG = named([
-    ("overflow_missed", lambda choice: made_test(choice, [[30.0, 29, 28], [-30, -31, -29]])),
-    ("always_true", lambda choice: lambda softmax: True),
-    ("always_false", lambda choice: lambda softmax: False),
-    ("{row}s_too_alike", lambda choice: made_test(choice, [[9000.0, 8999.0], [9001.0, 9000.0]])),
+    (None, lambda choice: made_test(choice, [[[30.0, 29, 28], [-30, -31, -29]], HOLES], each=True)),
+    (None, lambda choice: lambda softmax: True),
+    (None, lambda choice: lambda softmax: False),
+    (None, lambda choice: made_test(choice, [[9000.0, 8999.0], [9001.0, 9000.0]])),
     ("far_above_the_mean_missed", lambda choice: made_test(choice, [CLOSE, HOLES], each=True)),
     ("minus_infinity_missed", lambda choice: made_test(choice, [CLOSE, JUMP], each=True)),
     ("two_large_ones_missed", lambda choice: made_test(
@@ -618,7 +624,8 @@ SAFE_WRONG = named([
     ("lost_digits_missed", lambda choice: made_test(
         choice, [[[5000.0, 4999.0], [-5000.0, -4999.0]], JUMP, HOLES], each=True)),
     ("exact_sum_asked", lambda choice: made_test(
-        choice, [CLOSE, JUMP, HOLES], each=True, compare=lambda a, b: np.allclose(a, b, rtol=0, atol=1e-10))),
+        choice, [CLOSE, JUMP, HOLES], each=True,
+        compare=lambda a, b: np.allclose(a, b, rtol=0, atol=1e-10))),
 ])  # fmt: skip
 
 
@@ -627,8 +634,8 @@ def test_safe_wrong(name, answer):
     for choice in variants(safe_softmax):
         verdict, earned = told(safe_softmax, choice, answer(choice))
         assert verdict.passed is False, (choice, str(verdict))
-        assert verdict.misconception == name.format(row=choice["one_query_is"]), (choice, str(verdict))
-        assert earned == 2
+        assert verdict.misconception == name, (choice, str(verdict))
+        assert earned == (2 if name else 0)
 
 
 def test_safe_turned_or_blind():
@@ -652,16 +659,17 @@ def plt():
     pyplot.close("all")
 
 
-def sureness(choice, s):
-    e = np.exp(s - s.max(1, keepdims=True))
-    w = e / e.sum(1, keepdims=True)
+def sureness(choice, s, axis=1):
+    e = np.exp(s - s.max(axis, keepdims=True))
+    w = e / e.sum(axis, keepdims=True)
     with np.errstate(all="ignore"):
         each = w.max(1) if choice["shown"] == "largest" else np.exp(-np.nansum(w * np.log(w), 1))
     return np.mean(each) if choice["over_queries"] == "mean" else np.median(each)
 
 
-def drawing(plt, choice, *, raw=lambda s, d: s, scaled=lambda s, d: s / d**0.5, of=sureness, names=("raw", "scaled"),
-            legend=True, x=None, title="How sure?", labels=True, log=True, order=1, extra=False):  # fmt: skip
+def drawing(plt, choice, *, raw=lambda s, d: s, scaled=lambda s, d: s / d**0.5, of=sureness,
+            names=("raw", "scaled"), legend=True, x=None, title="How sure?", labels=True, log=True, order=1,
+            extra=False):  # fmt: skip
     s = drawn_sureness.scores(int(choice["key_count"]))
     widths = list(s)[::order]
     figure, axes = plt.subplots()
@@ -682,9 +690,9 @@ def drawing(plt, choice, *, raw=lambda s, d: s, scaled=lambda s, d: s / d**0.5, 
 
 
 def test_figures_drawn_in_other_ways(plt):
-    for choice in variants(drawn_sureness):
-        for ways in ({}, {"log": False, "order": -1}, {"names": ("raw "
-            "scores", "Scaled by 1/√d")}, {"extra": True}):
+    for choice in variants(drawn_sureness)[1::3]:
+        for ways in ({}, {"log": False, "order": -1}, {"names": ("raw scores", "Scaled by 1/√d")},
+                     {"extra": True}):  # fmt: skip
             answer = drawing(plt, choice, **ways)
             for given in (answer, answer.axes[0]):
                 verdict, earned = told(drawn_sureness, choice, given)
@@ -692,8 +700,17 @@ def test_figures_drawn_in_other_ways(plt):
         plt.close("all")
 
 
+def over_the_queries(choice, s):
+    return sureness(choice, s, axis=0)
+
+
+def over_everything(choice, s):
+    return sureness(choice, s, axis=(0, 1))
+
+
 def other(choice, what):
-    return {**choice, what: {"largest": "heard", "heard": "largest", "mean": "median", "median": "mean"}[choice[what]]}
+    exchanged = {"largest": "heard", "heard": "largest", "mean": "median", "median": "mean"}
+    return {**choice, what: exchanged[choice[what]]}
 
 
 FIGURES_WRONG = named([
@@ -704,8 +721,8 @@ FIGURES_WRONG = named([
     ("raw_line_wrong", {"raw": lambda s, d: 1.3 * s}),
     ("other_statistic", {"of": lambda choice, s: sureness(other(choice, "over_queries"), s)}),
     ("other_quantity", {"of": lambda choice, s: sureness(other(choice, "shown"), s)}),
-    ("softmax_over_the_queries", {"of": lambda choice, s: sureness(choice, s.T) if choice["shown"] != "largest"
-                                  else None}),
+    ("softmax_over_the_queries", {"of": lambda choice, s: over_the_queries(choice, s)}),
+    ("softmax_over_everything", {"of": lambda choice, s: over_everything(choice, s)}),
     ("names_exchanged", {"names": ("scaled", "raw")}),
     ("no_names", {"names": ("a", "b")}),
     ("no_legend", {"legend": False}),
@@ -718,9 +735,7 @@ FIGURES_WRONG = named([
 
 @pytest.mark.parametrize(("name", "ways"), FIGURES_WRONG)
 def test_figures_wrong(name, ways, plt):
-    if name == "softmax_over_the_queries":
-        pytest.skip("its own test")
-    for choice in variants(drawn_sureness):
+    for choice in variants(drawn_sureness)[::5]:
         verdict, earned = told(drawn_sureness, choice, drawing(plt, choice, **ways))
         assert verdict.passed is False and verdict.misconception == name, (choice, str(verdict))
         assert earned == (1 if name else 0)

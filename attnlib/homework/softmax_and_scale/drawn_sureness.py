@@ -51,7 +51,8 @@ axes.plot(WIDTHS, [sureness(SCORES[d]) for d in WIDTHS], "o-", label="raw")
 axes.plot(WIDTHS, [sureness(SCORES[d] / np.sqrt(d)) for d in WIDTHS], "o-", label="scaled")
 axes.set_xscale("log", base=2)
 axes.set(xlabel="width d", ylabel="{label}", title="How sure is an untrained attention?")
-axes.legend()"""
+axes.set_ylim(bottom=0)
+_ = axes.legend()"""
 
 EACH = {
     "largest": "each = weights.max(axis=1)",

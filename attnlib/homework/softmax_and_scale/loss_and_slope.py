@@ -23,20 +23,21 @@ CONVENTIONS = (
                        "You take a column of logits for an example.", ".T"),
     }),
     Convention("left_out", {
-        "zero": Option("The **first** class, 0, is padding: an example whose target it is is left out, "
-                       "though the class keeps its place in every softmax.",
-                       "You leave out the examples of the first class.", "0"),
-        "last": Option("The **last** class is padding: an example whose target it is is left out, though the "
-                       "class keeps its place in every softmax.",
-                       "You leave out the examples of the last class.", "z.shape[1] - 1"),
+        "zero": Option("An example whose target is the **first** class, 0, is padding and left out; the "
+                       "class keeps its place in every "
+                       "softmax.", "You leave out the examples of the first class.",
+                       "0"),
+        "last": Option("An example whose target is the **last** class is padding and left out; the class "
+                       "keeps its place in every softmax.", "You leave out the examples of the last class.",
+                       "z.shape[1] - 1"),
     }),
     Convention("total", {
-        "mean": Option("The loss is the mean of -ln w over the examples that are not left out.",
+        "mean": Option("The loss is the mean of that over the examples that are not left out.",
                        "You divide by the number of examples that are not left out.", "max(counts.sum(), 1)"),
-        "by_n": Option("The loss is the sum of -ln w over the examples that are not left out, divided by "
+        "by_n": Option("The loss is the sum of that over the examples that are not left out, divided by "
                        "**n**, the number of all examples.", "You divide by the number of all examples.",
                        "len(targets)"),
-        "sum": Option("The loss is the **sum** of -ln w over the examples that are not left out.",
+        "sum": Option("The loss is the **sum** of that over the examples that are not left out.",
                       "You take the sum, divided by nothing.", "1"),
     }),
 )  # fmt: skip
@@ -47,11 +48,13 @@ SAMPLE = {"classes_lie": "across", "left_out": "zero", "total": "by_n"}
 TEXT = """\
 Write `loss_and_slope(logits, targets)`: the cross-entropy of a classifier, and its slope in every logit.
 
-{asked} `targets` has shape `(n,)` and holds, as whole numbers, the right class of each example. With w the
-weight that the softmax over the classes gives to an example's right class, its loss is -ln w. Return the
-loss, one number, and its slope in the logits, an array in the shape of `logits`; the slope of an example
-that is left out is 0. If all are left out, loss and slopes are 0. Logits are as large as 10,000, of both
-signs, and the loss of a wrong answer is then large and not infinite. Leave both arguments as they are."""
+{shape} `targets` has shape `(n,)` and holds the right class of each example, a whole number. The softmax over
+the classes gives the right class a weight w; the example's loss is $-\\ln w$. {asked} Return the loss, one
+number, and its slope in the logits, an array in the shape of `logits`.
+
+The slopes of an example that is left out are 0. If all are left out, loss and slopes are 0. Logits are as
+large as 10,000, of both signs; the loss of a wrong answer is then large, and not infinite. Leave both
+arguments as they are, and use NumPy alone."""
 
 STUB = """\
 def loss_and_slope(logits, targets):
@@ -150,8 +153,8 @@ MISTAKES = (
             "Raising the right logit lowers the loss, so its slope is negative.", {"slope": "turned"}),
     Mistake("negative_loss", "Your loss is negative. A weight is at most 1; the loss is minus its logarithm.",
             {"loss": "likelihood"}),
-    Mistake("weights_as_slopes", "You return the weights as slopes. At the right class something is missing: "
-            "the logit itself stands in the loss, too.", {"slope": "weights"}),
+    Mistake("weights_as_slopes", "You return the weights as slopes. They come of the sum under the "
+        "logarithm. The right class's logit also stands in the loss by itself.", {"slope": "weights"}),
     Mistake("right_class_alone", "Your slopes are 0 but for the right class. Raising another logit takes "
                                  "weight from the right one, so each has a slope.", {"slope": "weight"}),
     Mistake("slope_of_one_minus_w", "Your slopes have one more factor w: they belong to the loss 1 - w. "
@@ -209,7 +212,7 @@ def question(choice):
     return Question(
         id="loss_and_slope", title="A loss that stays loud",
         kind="function", name="loss_and_slope", points=5, part=2, minutes=16,
-        text=TEXT.format(asked=asked(CONVENTIONS, choice)),
+        text=TEXT.format(shape=asked(CONVENTIONS[:1], choice), asked=asked(CONVENTIONS[1:], choice)),
         stub=STUB,
         solution=filled(SOLUTION, CONVENTIONS, choice),
         judge=judge_of_variant(

@@ -1,5 +1,7 @@
 """A test to write: is somebody's softmax safe, or only right on small numbers?"""
 
+from dataclasses import replace
+
 import numpy as np
 
 from attnlib.exercises.learner_test import Implementation, LearnerTest
@@ -48,14 +50,12 @@ def question(choice):
         solution=SOLUTION.format(turned="" if row == "row" else ".T", axis=1 if row == "row" else 0,
                                  no="" if safe else "not "),
         judge=_judge_for(safe, row),
-        forbids=("softmax", "log_softmax"),
     )  # fmt: skip
 
 
 def _judge_for(safe, row):
-    always = {True: ("always_true", "It answers True whatever it is given."),
-              False: ("always_false", "It answers False whatever it is given.")}  # fmt: skip
-    praise = "It passes what is safe, however it is written, and finds overflow, underflow and lost digits."
+    always = {answer: (None, f"It answers {answer} whatever it is given.") for answer in (True, False)}
+    praise = "It passes what is safe, however it is written, and refuses what is only lucky."
 
     def judge(test, seed=None):
         models = _models(row)
@@ -64,7 +64,10 @@ def _judge_for(safe, row):
                            told)
             for name, f, is_safe, mistake, told in (models[:4] if seed is None else models)
         )  # fmt: skip
-        return LearnerTest(tried, always, praise)(test)
+        verdict = LearnerTest(tried, always, praise)(test)
+        # A name earns a part of the points: that is for a test which one thing is missing in.
+        nearly = any(verdict.message.startswith(f"{len(tried) - i} of ") for i in range(len(tried) // 4 + 1))
+        return verdict if verdict.passed is not False or nearly else replace(verdict, misconception=None)
 
     return judge
 

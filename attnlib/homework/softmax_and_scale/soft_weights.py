@@ -28,9 +28,9 @@ CONVENTIONS = (
                           "You multiply by c.", "*"),
     }),
     Convention("base", {
-        "e": Option("What comes of that, s, counts e to the power of s.",
+        "e": Option("A key then counts e to the power of its score.",
                     "You raise e to the power of the scores.", "np.exp"),
-        "2": Option("What comes of that, s, counts **2** to the power of s.",
+        "2": Option("A key then counts **2** to the power of its score.",
                     "You raise 2 to the power of the scores.", "np.exp2"),
     }),
     Convention("nothing_left", {
@@ -50,10 +50,12 @@ TEXT = """\
 Write `soft_weights(scores, c)`: the weights of `m` queries among `n` keys, each query with a sharpness of
 its own.
 
-{asked} `c` has shape `(m,)`, a positive number for each query. A key's weight is what it counts, as a share
-of what all keys of its query count together. The result has the shape of `scores`. Scores are as large as
-10,000, of both signs, and nothing may overflow. A score may be minus infinity; its weight is then 0, as long
-as the query has another. Both arguments are NumPy arrays of floats; leave them as they are."""
+{shape} `c` has shape `(m,)`, a positive number for each query. {asked} A key's weight is what
+it counts, as a share of what all keys of its query count together. The result has the shape of `scores`.
+
+Scores are as large as 10,000, of both signs, and nothing may overflow. A score may be minus infinity; its
+weight is then 0, as long as the query has a finite one. {left} Both arguments are NumPy arrays of floats;
+leave them as they are, and use NumPy alone."""
 
 STUB = """\
 def soft_weights(scores, c):
@@ -171,7 +173,10 @@ def question(choice):
     return Question(
         id="soft_weights", title="A sharpness for each query",
         kind="function", name="soft_weights", points=4, part=2, minutes=14,
-        text=TEXT.format(asked=asked(CONVENTIONS, choice)),
+        text=TEXT.format(
+            shape=asked(CONVENTIONS[:1], choice), asked=asked(CONVENTIONS[1:3], choice),
+            left=asked(CONVENTIONS[3:], choice),
+        ),
         stub=STUB,
         # The code for an empty query speaks of the axis, too.
         solution=filled(filled(SOLUTION, CONVENTIONS, choice), CONVENTIONS, choice),

@@ -46,9 +46,10 @@ What all scores of one query have in common the softmax does not see: it sees ho
 key. Write `spread_and_scale(queries, keys, wanted)`, which measures that and says how to change it.
 
 `queries` has shape `(m, d)` and `keys` `(n, d)`, with at least two keys; every query is scored with every
-key, by a dot product. {asked} `wanted` is a positive number. Return the spread, then the scale. The entries
-may have any mean, any size and any distribution; the scores of a query are never all equal. Leave the
-arguments as they are."""
+key, by a dot product. {asked}
+
+Return the spread, then the scale. `wanted` is a positive number. The entries may have any mean, any size and
+any distribution; the scores of a query are never all equal. Leave the arguments as they are."""
 
 STUB = """\
 def spread_and_scale(queries, keys, wanted):

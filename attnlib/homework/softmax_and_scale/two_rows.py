@@ -28,8 +28,8 @@ def jacobian_norm(weights):
 
 SOLUTION = """\
 rows = np.full((2, {n}), -40.0)
-rows[0, :2] = np.log([{largest}, 1 - {largest}])            # a single rival has all the rest
-rows[1] = np.log((1 - {largest}) / {rest})                  # all others share it
+rows[0, :2] = np.log([{largest}, 1 - {largest}])       # a single rival has all the rest
+rows[1] = np.log((1 - {largest}) / {rest})             # all others share it
 rows[1, 0] = np.log({largest})"""
 
 

@@ -6,7 +6,7 @@ from attnlib.exercises.answers import numbers
 from attnlib.exercises.verdict import right, wrong
 from attnlib.homework.assignment import Question
 
-CHOICES = {"first_gap": ("4", "5", "6"), "new_width": ("400", "576", "784", "1024")}
+CHOICES = {"first_gap": ("4", "6", "7"), "new_width": ("400", "576", "784", "1024")}
 LESSON = None
 SAMPLE = {"first_gap": "4", "new_width": "576"}
 OLD = 256
@@ -51,8 +51,8 @@ def judge_for(gap, width):
         if abs(number - truth) <= 0.1 * truth:
             return right(
                 f"The gap grows as the root of the width, {root:g} times, to {wider:g}; the slope shrinks by "
-                f"exp({wider - gap:g}) = {truth:.3g}. The mean over all queries falls only as the root of "
-                "the width: that is the few in which two keys are level."
+                f"exp({wider - gap:g}) = {truth:.3g}. The mean over the queries falls only as the root of "
+                "the width: it is carried by the few in which two keys are nearly level."
             )
         near = min(known, key=lambda each: abs(number - each[1]) / each[1])
         if abs(number - near[1]) <= 0.03 * near[1]:

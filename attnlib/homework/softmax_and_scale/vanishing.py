@@ -14,22 +14,20 @@ show it? Name a parameter that learns all the same, and one that may not. Why do
 even where it is sure and wrong?"""
 
 ANSWER = """\
-Small is the slope that passes from the weights to the scores, and for the typical query: its gap grows as
-the root of d, and the slope falls as exp(-gap). So the median over the queries vanishes quickly. The mean
-falls only as 1/√d, because in a few queries two keys happen to be level, and these stay open. A matrix that
-all queries share, W_Q, is taught by the open ones and carries the others along, later; a query that has a
-parameter of its own, as the embedding of a rare word has, may stay where it is. At the output the loss is
--ln w, and its slope in a logit is w less 1 at the right class, w elsewhere: nearly -1 and 1 where the model
-is sure and wrong. The logarithm undoes the exponential. It needs no scale for that, and where it is sure
-and right nothing has to be learned."""
+Small is the slope that passes from the weights to the scores, and for the typical query: its gap grows as the
+root of d, and the slope falls as exp(-gap). So the median over the queries vanishes quickly. The mean falls
+only as 1/√d, because in a few queries two keys are nearly level. A matrix that all queries share,
+W_Q, is taught by these and carries the others along, later; a query with a parameter of its own, such as the
+embedding of a rare word, may stay where it is. At the output the loss is $-\\ln w$, and its slope in a logit
+is its weight, less 1 at the right class: nearly 1 and -1 where the model is sure and wrong. The logarithm
+undoes the exponential. No scale is needed for that, and where it is sure and right nothing has to be
+learned."""
 
 RUBRIC = """\
-1 point: the slope at the scores (the softmax's Jacobian) is what is small, for the typical or median query,
-and the mean over a batch falls far more slowly, because some queries have two keys nearly level. 1 point: a
-parameter that many queries share (W_Q, W_K) still learns, later or on less; one that belongs to a single
-query (a learned query, the embedding of a rare word) may not. 1 point: the cross-entropy's slope in the
-logits is w less 1 at the right class, so it is large exactly where the answer is wrong; hence the conclusion
-on the output softmax does not follow. Longer than 150 words: judge the first 150."""
+1 point: which slope is small, for which queries, and why the mean over a batch falls more slowly. 1 point: a
+parameter that learns all the same and one that may not, each with its reason. 1 point: the slope of the
+output's loss in the logits, and what follows for the second sentence of the claim. Longer than 150 words: the
+first 150 are read."""
 
 
 def question(choice):
