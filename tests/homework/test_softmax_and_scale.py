@@ -180,6 +180,8 @@ SOFT_WRONG = named([
     ("no_maximum_subtracted", plainly(lowered="none", mend=False)),
     ("one_maximum_for_all", plainly(lowered="all")),
     ("mean_subtracted", plainly(lowered="mean")),
+    ("nan_hidden", lambda choice: lambda *args: np.nan_to_num(plain_weights(
+        *args, choice, lowered="none", mend=False))),
     ("nothing_left_is_nan", plainly(mend=False)),
     ("minus_infinity_taken_for_zero", masked_by_zero),
     ("not_shared", not_divided),

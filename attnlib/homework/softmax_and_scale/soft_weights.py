@@ -88,6 +88,8 @@ def compute(scores, c, *, keys_lie="across", sharpness="temperature", base="e", 
     e = np.exp(s - (np.where(np.isinf(lowered), 0.0, lowered) if guarded else lowered))
     total = e.sum(axis=along, keepdims=True)
     w = e / total
+    if left == "hidden":
+        w = np.nan_to_num(w)
     if left is None:
         empty = np.isinf(s.max(axis=1, keepdims=True))
         w = np.where(empty, 0.0 if nothing_left == "zeros" else 1 / s.shape[1], w)
@@ -111,7 +113,7 @@ def cases(rng, choice):
     sharp = rng.normal(size=(3, 5)), [[0.02, 50.0, 1.0], [50.0, 0.02, 1.0]][rng.integers(2)]
     return [
         Case("2 queries and 5 keys", drawn(2, 5),
-             hint="Write the shape behind each line. Which axis belongs to c?"),
+             hint="Write the shape behind each line. Which axis of scores is as long as c?"),
         Case("as many queries as keys", drawn(3, 3)),
         Case("scores of thousands", made([[5000, 4999, -5000], [-9000, -9001, -9003]], [1.5, 2 / 3]),
              hint="An exponential of thousands overflows. Lower a query's scores by one number first: "
@@ -123,7 +125,7 @@ def cases(rng, choice):
         Case("queries with high and with low scores", made(low, [0.5, 1.0, 2.0]),
              hint="What is safe for a query with high scores may leave nothing of one with low scores."),
         Case("very sharp and very flat queries", made(*sharp)),
-        Case("queries that have nothing left", made(np.full((2, 3), -np.inf), [0.5, 2.0])),
+        Case("queries that have nothing left", made(np.full((3, 3), -np.inf), [0.5, 1.0, 2.0])),
         Case("40 keys", drawn(5, 40)),
     ]  # fmt: skip
 
@@ -152,6 +154,10 @@ MISTAKES = (
                                  "all the same. Which number leaves no score above "
                                  "0?", {"less": "mean", **left})
       for left in ({"left": "nan"}, {})),
+    *(Mistake("nan_hidden", "You put 0 for what is no number. Where the scores are finite that hides an "
+              "overflow and does not avoid it: the weights there are lost. Lower the scores of a query "
+              "first.",
+              {"less": less, "left": "hidden"}) for less in ("none", "all", "mean")),
     Mistake("nothing_left_is_nan", "A query whose scores are all minus infinity comes out as NaN: 0 by 0, or "
             "infinity less infinity. The task says what it gets.", {"left": "nan"}),
     Mistake("minus_infinity_taken_for_zero", "You put 0 in the place of minus infinity. A score of 0 counts "
