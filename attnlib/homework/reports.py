@@ -11,6 +11,7 @@ import re
 import statistics
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 
@@ -39,6 +40,7 @@ class Row:
         Points so far; None where nobody knows.
     out_of : float
     late : `classes.Late`
+    handed_in : datetime or None
     result : dict or None
     questions : list of dict
         As in the result, with the points and comments of a person.
@@ -50,6 +52,7 @@ class Row:
     score: float | None
     out_of: float
     late: Late = field(default_factory=Late)
+    handed_in: datetime | None = None
     result: dict | None = None
     questions: list = field(default_factory=list)
     remarks: list = field(default_factory=list)
@@ -148,8 +151,9 @@ def _row(class_, assignment, result, marks, times):
     if row.status not in ("graded", "needs reading"):
         row.score = None
         row.remarks.append(result["reason"])
-    handed_in = times.get(student) or (class_.moment(result["handed_in"]) if result["handed_in"] else None)
-    row.late = class_.late(assignment.id, handed_in, result["marked_late"])
+    found = class_.moment(result["handed_in"]) if result["handed_in"] else None
+    row.handed_in = times.get(student, found)
+    row.late = class_.late(assignment.id, row.handed_in, result["marked_late"])
     if row.late.told:
         row.remarks.append(row.late.told)
     for told in row.questions:
@@ -287,10 +291,15 @@ def without_arrays(text):
 
 
 def _marked(text):
+    """A verdict's words as HTML."""
+    return _prose(without_arrays(text))
+
+
+def _prose(text):
     """Words with `code` and **weight** as HTML; all else is escaped."""
     from markupsafe import Markup, escape
 
-    html = str(escape(without_arrays(text)))
+    html = str(escape(text))
     html = re.sub(r"`([^`\n]+)`", r"<code>\1</code>", html)
     return Markup(re.sub(r"\*\*([^*\n]+)\*\*", r"<b>\1</b>", html))
 
@@ -310,7 +319,7 @@ def _templates():
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).with_name("pages")), autoescape=True, trim_blocks=True,
         lstrip_blocks=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
-    made.filters |= {"marked": _marked, "in_words": _in_words, "number": number}
+    made.filters |= {"marked": _marked, "prose": _prose, "in_words": _in_words, "number": number}
     return made
 
 

@@ -264,7 +264,7 @@ def test_statistics_count_what_there_is(class_, pictures):
     assert mistakes["adds_one"] == sum("adds_one" in (name or "") for name in named)
     assert counts["mean"]["outcomes"] == {"not answered": 6, "all points": 34}
     text = class_.path("statistics-hw1.html").read_text(encoding="utf-8")
-    assert "adds one" in text and "1 unreadable" in text and "5 late" in text and text.count("<img") == 3
+    assert "adds one" in text and "Unreadable: 1." in text and "Late: 5." in text and text.count("<img") == 3
     assert re.search(r"alt=\"Histogram of the points of 40 students", text)
     for name in ("scores", "questions", "mistakes"):
         assert class_.path(f"statistics-hw1-{name}.png").read_bytes().startswith(b"\x89PNG")
