@@ -1,5 +1,7 @@
 """A test to write: does a model leak, from what comes later or from the other sentences of its batch?"""
 
+from dataclasses import replace
+
 import numpy as np
 
 from attnlib.exercises.learner_test import Implementation, LearnerTest
@@ -20,8 +22,8 @@ anything stands there, or on the other sentences of the batch. Judge the model f
 at least 2 and L at least 4. It also takes fewer sentences and fewer places, from 1 up; numbers up to 20 in
 size are ordinary input, and the same input gives the same output, up to rounding.
 
-Your detector is tried on nine models, three of them clean. A leak may show at one place alone, or only where
-numbers are large."""
+Your detector is tried on nine models, three of them clean. A leak may show at one place of one sentence
+alone, may be as small as a hundredth of what is read, or may open only where numbers are large."""
 
 MAY = {"own": "0 to i, **its own included**", "past": "0 to i - 1, **not on its own**: at place 0 on nothing"}
 
@@ -36,14 +38,14 @@ SOLUTION = """\
     out = model(x)
     for b in range(n_sentences):
         for t in range(length):
-            known = {known}            # what the output at place t may read
+            known = {known}    # what the output at place t may read
             for size in (1, 20):
                 for _ in range(3):
                     other = rng.uniform(-size, size, shape)
                     other[{rows}] = x[{rows}]
                     if np.abs(model(other) - out)[{place}].max() > 1e-6:
                         return True
-            short = x[{cut}]                   # nothing after place t, no other sentence
+            short = x[{cut}]    # nothing after place t, no other sentence
             if np.abs(model(short)[{last}] - out[{place}]).max() > 1e-6:
                 return True
     return False"""
@@ -91,9 +93,16 @@ def _judge_for(second, own):
             for shape in shapes
             for name, made, leaky, mistake, told in (described[:4] if seed is None else described)
         )  # fmt: skip
-        return LearnerTest(tried, said, praise)(test)
+        return _one_fooled(LearnerTest(tried, said, praise)(test), len({each.name for each in tried}))
 
     return judge
+
+
+def _one_fooled(verdict, number):
+    """The verdict, with a mistake's name where one model alone is misjudged: the rest is right then."""
+    if verdict.message.startswith(f"{number - 1} of {number} judged"):
+        return replace(verdict, slip=True)
+    return replace(verdict, misconception=None)
 
 
 def _called(made, shape, second, axes):

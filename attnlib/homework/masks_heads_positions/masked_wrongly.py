@@ -74,11 +74,11 @@ def judge_for(choice):
                          "it.", "rows_exchanged")
         if not shown:
             return wrong(f"On your first row {_told(faulty, right_weights, rows[0])} A weight is to be wrong "
-                         f"by 0.1. {look}", "fault_not_shown" if hides else None)
+                         f"by 0.1. {look}")
         if not hides:
             told = _told(faulty, right_weights, rows[1])
             return wrong(f"Your first row shows the fault. On the second {told} No weight may"
-                         f" be wrong by more than 0.000001. {look}", "fault_not_hidden")
+                         f" be wrong by more than 0.000001. {look}")
         least = right_weights(rows[1])[mask].min()
         if least < 0.05 - 1e-9:
             return wrong(f"The first row shows the fault and the second hides it. But in the second a key "

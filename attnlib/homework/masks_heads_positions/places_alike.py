@@ -10,7 +10,7 @@ N, WIDTH = 60, 32
 CHOICES = {
     "alike": ("product", "cosine"),
     "along": ("place", "distance"),
-    "two_places": ("10, 40", "15, 32", "8, 50", "20, 45"),
+    "two_places": ("10, 40", "15, 32", "8, 48", "20, 45"),
 }
 LESSON = None
 SAMPLE = {"alike": "cosine", "along": "distance", "two_places": "15, 32"}
@@ -41,7 +41,7 @@ SOLUTION = """\
 for place in ({places}):
     axes.plot(np.arange(60){less}, {alike}, label=f"place {{place}}")
 axes.legend()
-axes.set(xlabel="{x}", ylabel="{y}", title="{title}")"""
+axes.set(xlabel="{x}", ylabel="{y}", title="{title}");"""
 
 WORDS = {"product": "dot product", "cosine": "cosine"}
 
@@ -111,7 +111,8 @@ def _judge_for(choice):
         for line in lines:
             if drawn(line, x_other(p), up[p]):
                 return ("other_axis", f"Your line for place {p} has the right heights. Across goes the "
-                        f"{asked_x}, and yours goes by {'place' if asked_x == 'distance' else 'distance'}.")
+                        f"{asked_x}, and yours goes by the "
+                        f"{'place' if asked_x == 'distance' else 'distance'}.")
             if choice["along"] == "distance" and drawn(line, -xs, up[p]):
                 return ("sign_of_the_distance", f"Your distances for place {p} have the other sign: places "
                         "before it lie on the left, at negative distances.")
@@ -141,20 +142,21 @@ def _judge_for(choice):
                       for axes in found.axes]  # fmt: skip
         with_lines = [(axes, lines) for axes, lines in with_lines if lines]
         if not with_lines:
-            return wrong(f"There is no line of {N} points in the figure. Draw each with plot.", "no_lines")
+            return wrong(f"There is no line of {N} points in the figure. Draw each with plot.")
         if len(with_lines) > 1:
-            return wrong("Draw both lines in one pair of axes, so that they can be compared.", "two_panels")
+            return wrong("Draw both lines in one pair of axes, so that they can be compared.")
         axes, lines = with_lines[0]
         mine = {p: [line for line in lines if drawn(line, x_wanted(p), up[p])] for p in own}
-        for p in own:
-            if not mine[p]:
-                known = fault(lines, p)
-                if known:
-                    return wrong(known[1], known[0])
-                if len(lines) < 2:
-                    return wrong(f"The line for place {p} is missing.", "one_line")
-                return wrong(f"No line shows place {p}. Compute by hand what stands at its own place, and "
-                             "what one place on.")
+        missing = [p for p in own if not mine[p]]
+        if missing:
+            known = [fault(lines, p) for p in missing]
+            if known[0]:
+                alone = all(each and each[0] == known[0][0] for each in known)
+                return wrong(known[0][1], known[0][0] if alone else None)
+            if len(lines) == len(missing) == 1:
+                return wrong(f"The line for place {missing[0]} is missing.", "one_line")
+            return wrong(f"No line shows place {missing[0]}. Compute by hand what stands at its own place, "
+                         "and what one place on.")
         if len(lines) > 2:
             return wrong(f"There are {len(lines)} lines; two are asked for.", "more_lines")
         for p in own:

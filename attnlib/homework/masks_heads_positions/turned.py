@@ -45,9 +45,15 @@ TEXT = """\
 Write `turned(x, places, base)`, rotary positions for the queries or keys of several heads.
 
 `x` has shape `(H, L, d)` with d divisible by 4, and `places` has shape `(L,)`: whole numbers, the place of
-each word, in any order, some of them equal or negative. {turns} {pairs} At place p pair i turns by the angle
-t = p · base^(-2i/r), in radians. {sense} Each feature stays in its column, and the result has the shape of
-`x`. `x` is a NumPy array of floats, and `base` a number such as 10000; leave the arrays as they are."""
+each word, in any order, some of them equal or negative.
+
+- {turns}
+- {pairs}
+- At place p, pair i turns by the angle `t = p · base^(-2i/r)`, in radians.
+- {sense}
+
+Each feature stays in its column, and the result has the shape of `x`. `x` is a NumPy array
+of floats, and `base` a number such as 10000; leave the arrays as they are."""
 
 STUB = """\
 def turned(x, places, base):
@@ -164,11 +170,11 @@ MISTAKES = (
     Mistake("sine_and_cosine_exchanged", "Your sine stands where the cosine belongs: at place 0 nothing may "
             "turn.", {"way": "exchanged"}),
     Mistake("mirrored", "A sign of yours makes a mirror of the turn: at place 0 the second number of each "
-            "pair comes out negative.", {"way": "mirrored"}),
-    Mistake("lengths_change", "Both of your sines have the same sign, so the pair changes its length. In a "
-            "turn one of the two has a minus.", {"way": "no_minus"}),
-    Mistake("lengths_change", "Both of your sines have a minus, so the pair changes its length. In a turn "
-            "one of the two has it.", {"way": "two_minus"}),
+            "pair comes out with the other sign.", {"way": "mirrored"}),
+    Mistake("lengths_change", "Your two sines have the same sign, so the pair changes its length. In a turn "
+            "their signs differ.", {"way": "no_minus"}),
+    Mistake("lengths_change", "Your two sines have the same sign, so the pair changes its length. In a turn "
+            "their signs differ.", {"way": "two_minus"}),
     Mistake("added", "You add sines and cosines. Rotary positions turn the features that are there.",
             {"way": "added"}),
     Mistake("cosine_alone", "Only the cosine is in your result. Each new number comes from both old ones.",

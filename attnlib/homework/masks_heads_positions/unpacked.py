@@ -65,7 +65,7 @@ def unpacked(packed, n_heads):
 # Axes: 0 and 1 as they come, then the three that the last one is cut into.
 SOLUTION = """\
     parts = packed.reshape(*packed.shape[:2], <packed_by>)
-    parts = parts.transpose({order})              # (3, {axes})
+    parts = parts.transpose({order})    # (3, {axes})
     return parts[0], parts[1], parts[2]"""
 
 

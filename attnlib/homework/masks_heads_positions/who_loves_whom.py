@@ -7,7 +7,7 @@ LESSON = None
 SAMPLE = {}
 
 TEXT = """\
-Somebody writes: *"A query is made by $W_Q$ and a key by another matrix, $W_K$. So the score of 'dog' with
+Somebody writes: *"A query is made by `W_Q` and a key by another matrix, `W_K`. So the score of 'dog' with
 'man' is not that of 'man' with 'dog', and the layer knows who bites whom."* Compare "dog bites man" with
 "man bites dog" in one attention layer without positions and without a mask. Say in at most 180 words what
 of this is right, what does not follow, and why: what does the output for "bites" become when the two other

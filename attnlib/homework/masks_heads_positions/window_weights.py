@@ -48,10 +48,12 @@ TEXT = """\
 Write `window_weights(scores, key_mask, window)`: attention weights where each query sees only near keys
 that are no padding.
 
-`scores` has shape `(B, m, n)`: B sentences, m queries, n keys, and so has the result. Key j stands at
-place j. {ends} {window_is} Places below 0 and from n on have no key: with m and n of any sizes a query may
-stand before or behind all keys. It sees none that comes after its own place. {true_key} Padding may stand
-anywhere.
+`scores` has shape `(B, m, n)`, for B sentences, m queries and n keys, and so has the result.
+
+- Key j stands at place j. {ends} Either of m and n may be the larger, so that a query may stand before or
+  behind all keys; where there is no key it sees none.
+- {window_is} It sees none at a place after its own.
+- {true_key} Padding may stand anywhere in a sentence.
 
 The weights of what a query sees are the softmax of these scores; all other weights are **exactly 0**.
 {nothing} There is never a NaN. Scores, seen and hidden ones, may be as large as 1000, of either sign;
@@ -64,26 +66,26 @@ def window_weights(scores, key_mask, window):
 
 SOLUTION = """\
     m, n = scores.shape[1:]
-    places = <ends>                                # (m, 1)
-    behind = places - np.arange(n)                 # (m, n), negative for later keys
+    places = <ends>    # (m, 1)
+    behind = places - np.arange(n)    # (m, n), negative for later keys
     sees = (behind >= 0) & (<window_is>) & <true_key>
     low = np.where(sees, scores, -np.inf)
     top = low.max(axis=-1, keepdims=True)
     e = np.exp(low - np.where(np.isfinite(top), top, 0))
-    total = e.sum(axis=-1, keepdims=True)          # 0 where nothing is seen
+    total = e.sum(axis=-1, keepdims=True)    # 0 where nothing is seen
     return np.where(total > 0, e / np.where(total > 0, total, 1), <nothing>)"""
 
 
 @np.errstate(all="ignore")
 def compute(scores, key_mask, window, *, true_key="real", ends="last", window_is="counted", nothing="zeros",
-            pads="keys", band="past", own=True, clipped=False, hiding="-inf", top="seen", axis=-1,
+            pads="keys", band="past", own=True, longer=0, clipped=False, hiding="-inf", top="seen", axis=-1,
             mended=True):  # fmt: skip
     b, m, n = scores.shape
     real = key_mask if true_key == "real" else ~key_mask
     places = np.arange(m) + (n - m if ends == "last" else 0)
     places = places.clip(0, n - 1) if clipped else places
     behind = places[:, None] - np.arange(n)
-    reach = window - (window_is == "counted")
+    reach = window - (window_is == "counted") + longer
     near = {
         "past": (behind >= 0) & (behind <= reach), "both": abs(behind) <= reach, "all": behind >= 0,
         "later": (behind <= 0) & (behind >= -reach), "outside": (behind > reach),
@@ -130,7 +132,7 @@ def cases(rng, choice):
         real = np.ones((len(padding), n), bool)
         for row, places in zip(real, padding, strict=True):
             row[list(places)] = False
-        scores = rng.normal(size=(len(padding), m, n)) * size
+        scores = (rng.normal(size=(len(padding), m, n)) * size).clip(-1000, 1000)
         return scores, (real if choice["true_key"] == "real" else ~real), window
 
     loud = made(4, 4, 2, [(1,), (3,)])
@@ -170,6 +172,8 @@ MISTAKES = (
     Mistake("padding_seen", "You apply the window, and the padding is still seen.", {"pads": "ignored"}),
     Mistake("window_ignored", "You hide the future and the padding, and let a query see all the past. How "
             "far back does the window go?", {"band": "all"}),
+    Mistake("window_too_short", "Your window ends one place too early.", {"longer": -1}),
+    Mistake("window_too_long", "Your window goes one place too far back.", {"longer": 1}),
     Mistake("future_seen", "Your window goes as far forward as back. Nothing after a query's own place may "
             "be seen.", {"band": "both"}),
     Mistake("window_ahead", "Your window goes forward instead of back: check the sign of the distance.",
