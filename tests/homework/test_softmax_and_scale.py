@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from attnlib.homework import wire
 from attnlib.homework.local import judged, points
 from attnlib.homework.softmax_and_scale import (
     drawn_sureness,
@@ -696,7 +697,7 @@ def test_figures_drawn_in_other_ways(plt):
         for ways in ({}, {"log": False, "order": -1}, {"names": ("raw scores", "Scaled by 1/√d")},
                      {"extra": True}):  # fmt: skip
             answer = drawing(plt, choice, **ways)
-            for given in (answer, answer.axes[0]):
+            for given in (answer, answer.axes[0], wire.figure_data(answer)):
                 verdict, earned = told(drawn_sureness, choice, given)
                 assert verdict.passed and earned == 3, (choice, ways, str(verdict))
         plt.close("all")
