@@ -69,18 +69,23 @@ def release(a_class, id, sandbox):
         raise NotReleased(f"{path} is not there; make it with: homework new") from None
     except Exception as error:
         raise NotReleased(f"{path} is no notebook: {error}") from None
-    stripped = released(notebook)
-    faults = _not_right(graded(notebook, assignment, a_class.seed, sandbox))
-    faults += _not_empty(graded(stripped, assignment, a_class.seed, sandbox))
-    faults += [f"It gives away {leak}." for leak in leaks(stripped, assignment, a_class.seed)]
-    if faults:
-        raise NotReleased(f"{id} was not released.\n" + "\n".join(f"- {fault}" for fault in faults))
-    data = nbformat.writes(stripped).encode() + b"\n"
+    found = faults(notebook, assignment, a_class.seed, sandbox)
+    if found:
+        raise NotReleased(f"{id} was not released.\n" + "\n".join(f"- {fault}" for fault in found))
+    data = nbformat.writes(released(notebook)).encode() + b"\n"
     folder = a_class.path("release", id)
     archive = a_class.path("release", f"{id}.zip")
     write_whole(folder / f"{id}.ipynb", data)
     write_whole(archive, zipped({f"{id}/{id}.ipynb": data}))
     return folder, archive
+
+
+def faults(notebook, assignment, class_seed, sandbox):
+    """What keeps a source from being released, in sentences; empty where nothing does."""
+    stripped = released(notebook)
+    found = _not_right(graded(notebook, assignment, class_seed, sandbox))
+    found += _not_empty(graded(stripped, assignment, class_seed, sandbox))
+    return found + [f"It gives away {leak}." for leak in leaks(stripped, assignment, class_seed)]
 
 
 def graded(notebook, assignment, class_seed, sandbox):
