@@ -33,8 +33,10 @@ hypothesis.settings.load_profile("course")
 collect_ignore = ["work", "slides", "site"]
 
 NO_BROWSER = "no Chromium or Chrome is installed"
+NO_BUBBLEWRAP = "bubblewrap is not installed"
 NO_GOLDEN = "ATTNLIB_GOLDEN is not set to the folder of golden files"
 NO_MODEL = "an optional model is not installed"
+BUBBLEWRAP = "sudo apt-get install bubblewrap"
 
 
 def pytest_configure(config):
@@ -69,6 +71,10 @@ def pytest_runtest_setup(item):
         if os.environ.get("CI"):
             pytest.fail(f"{NO_BROWSER}, and CI is set. To bring it: {browser_command()}")
         pytest.skip(NO_BROWSER)
+    if item.get_closest_marker("bubblewrap") and not shutil.which("bwrap"):
+        if os.environ.get("CI"):
+            pytest.fail(f"{NO_BUBBLEWRAP}, and CI is set. To bring it: {BUBBLEWRAP}")
+        pytest.skip(NO_BUBBLEWRAP)
 
 
 @pytest.fixture
@@ -105,6 +111,7 @@ def left_out(skipped):
     for reason, tests, command in [
         (NO_GOLDEN, "comparisons with golden files", "ATTNLIB_GOLDEN=FOLDER python3 course.py test"),
         (NO_BROWSER, "tests in a browser", browser_command()),
+        (NO_BUBBLEWRAP, "tests of the sandbox that grades homework", BUBBLEWRAP),
         (NO_MODEL, "tests of cells and code that ask a model", model_command()),
     ]:
         count = sum(reason in found for found in reasons)

@@ -273,7 +273,7 @@ class Session:
 
         Returns
         -------
-        RemoteFunction, Missing, `wire.FigureData`, or a copy of the value
+        RemoteFunction, Missing, `figures.FigureData`, or a copy of the value
         """
         for again in (False, True):
             try:
@@ -315,10 +315,11 @@ class Session:
             raise calls.Stopped(self._over)
 
     def begin(self):
-        """A row of calls begins: what earlier ones gave is forgotten, here and there."""
+        """A row of calls begins. What earlier ones gave is watched on, until it is much."""
         self._no_longer()
-        self.objects.forget()
-        self._ask({"op": "forget"}, self.limits.call)
+        if self.objects.crowded:
+            self.objects.forget()
+            self._ask({"op": "forget"}, self.limits.call)
 
     def failed(self, name, ended):
         """Tell that a call of a function ended its process."""

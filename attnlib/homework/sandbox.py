@@ -259,7 +259,7 @@ class Sandbox:
 
     def popen(self, program, **options):
         """`subprocess.Popen` of a program inside."""
-        options |= {"env": {"PATH": os.defpath}, "cwd": "/"}       # bubblewrap's own, which is seen from inside
+        options |= {"env": {"PATH": os.defpath}, "cwd": "/"}       # of bubblewrap, which is seen inside
         if self.unsafe:
             scratch = self.folder / "scratch"
             scratch.mkdir(exist_ok=True)
@@ -363,7 +363,7 @@ def _copy_of_the_package(to, forbidden):
         (package / folder).mkdir()
         (package / folder / "__init__.py").write_text(text, encoding="utf-8")
     shutil.copy(PACKAGE / "exercises" / "calls.py", package / "exercises")
-    for name in ("wire.py", "worker.py", "probe.py"):
+    for name in ("figures.py", "wire.py", "worker.py", "probe.py"):
         shutil.copy(PACKAGE / "homework" / name, package / "homework")
     for module, names in _homes(forbidden).items():
         with (package / module).open("a", encoding="utf-8") as file:

@@ -5,8 +5,8 @@ all arrays as they lie in memory. The header mirrors a value as a tree. What is 
 container stays where it is: the other side holds an opaque stand-in and may hand that back.
 
 The sandbox's side is the student's. What comes from there is bounded and checked before it becomes a value:
-sizes, types, nesting, names. This file is copied into the sandbox, so it imports NumPy and the standard
-library only.
+sizes, types, nesting, names. This file is copied into the sandbox, so it imports NumPy, the standard
+library and `figures` only.
 """
 
 import contextlib
@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
+
+from attnlib.homework.figures import AxesData, FigureData
 
 LARGEST_FRAME = 40 * 2**20
 LARGEST_ARRAY = 16 * 2**20      # bytes; of a larger one the shape and type are told
@@ -49,86 +51,6 @@ class Foreign:
         return self.text or f"<{type(self).__name__}>"
 
 
-@dataclass(frozen=True)
-class AxesData:
-    """What was drawn in one axes of a figure.
-
-    Attributes
-    ----------
-    title, xlabel, ylabel : str
-    lines : tuple of (label, x, y)
-    bars : tuple of (x, height)
-        x is the middle of a bar; for lying ones the pair is (y, width).
-    images : tuple of array
-    points : tuple of (label, offsets)
-        Of each scatter: an array (n, 2).
-    xticks, yticks, texts, legend : tuple of str
-    """
-
-    title: str = ""
-    xlabel: str = ""
-    ylabel: str = ""
-    lines: tuple = ()
-    bars: tuple = ()
-    images: tuple = ()
-    points: tuple = ()
-    xticks: tuple = ()
-    yticks: tuple = ()
-    texts: tuple = ()
-    legend: tuple = ()
-
-
-@dataclass(frozen=True)
-class FigureData:
-    """A figure of Matplotlib, reduced to the data in it."""
-
-    axes: tuple = ()
-    title: str = ""
-
-
-def figure_data(figure):
-    """What a figure, or the figure of an axes, shows."""
-    figure = getattr(figure, "figure", None) or figure
-    return FigureData(tuple(map(_axes_data, figure.axes[:20])), _suptitle(figure))
-
-
-def _suptitle(figure):
-    title = getattr(figure, "_suptitle", None)
-    return title.get_text() if title is not None else ""
-
-
-def _axes_data(axes):
-    legend = axes.get_legend()
-    titles = (axes.get_title(loc=side) for side in ("center", "left", "right"))
-    return AxesData(
-        next(filter(None, titles), ""), axes.get_xlabel(), axes.get_ylabel(),
-        tuple((line.get_label(), _plain(line.get_xdata()), _plain(line.get_ydata()))
-              for line in axes.lines[:200]),
-        tuple(_bar(patch, axes) for patch in axes.patches[:1000] if hasattr(patch, "get_width")),
-        tuple(_plain(image.get_array()) for image in
-              [*axes.images[:20], *(c for c in axes.collections[:20] if type(c).__name__ == "QuadMesh")]),
-        tuple((c.get_label(), _plain(c.get_offsets())) for c in axes.collections[:100]
-              if type(c).__name__ == "PathCollection"),
-        tuple(label.get_text() for label in axes.get_xticklabels()[:200]),
-        tuple(label.get_text() for label in axes.get_yticklabels()[:200]),
-        tuple(text.get_text() for text in axes.texts[:500]),
-        tuple(text.get_text() for text in legend.get_texts()[:200]) if legend else (),
-    )  # fmt: skip
-
-
-def _bar(patch, axes):
-    lying = any(getattr(c, "orientation", "") == "horizontal" and patch in c.patches
-                for c in axes.containers if hasattr(c, "patches"))  # fmt: skip
-    if lying:
-        return float(patch.get_y() + patch.get_height() / 2), float(patch.get_width())
-    return float(patch.get_x() + patch.get_width() / 2), float(patch.get_height())
-
-
-def _plain(x):
-    x = np.ma.filled(x, np.nan) if np.ma.isMaskedArray(x) and x.dtype.kind == "f" else np.asarray(x)
-    return x if x.dtype.kind in "biuf" else np.array([str(a)[:100] for a in x.ravel()[:1000]])
-
-
 class Objects:
     """What this side has sent and the other may speak of, and what it knows of the other's.
 
@@ -145,6 +67,11 @@ class Objects:
     def forget(self):
         self._mine, self._ids, self._theirs, self._stand_ins, self._marks = {}, {}, {}, {}, {}
         self._room, self._next = self.BYTES, 0
+
+    @property
+    def crowded(self):
+        """Whether so much is known that looking at all of it takes long."""
+        return self._room < 0.75 * self.BYTES or len(self._mine) + len(self._theirs) > self.MOST / 4
 
     def keep(self, value, size=0):
         """The number by which the other side may name a thing of this side; None where there is no room."""
@@ -438,7 +365,7 @@ class _Decoder:
             raise WireError("a header of impossible length")
         self.data, self.base = data, 4 + length + (-(4 + length) % ALIGN)
         self.header = bytes(data[4 : 4 + length])
-        self.room, self.entries = len(data), 2 * ENTRIES + 1000
+        self.room, self.entries = len(data) - self.base, 2 * ENTRIES + 1000
 
     def value(self):
         return self.read(json.loads(self.header), 0)
@@ -630,8 +557,7 @@ class _Decoder:
             raise WireError("an unknown record")
         values = {name: self.read(value, depth + 1) for name, value in values.items()}
         for name, value in values.items():
-            text = type(kind.__dataclass_fields__[name].default) is str
-            if type(value) is not (str if text else tuple):
+            if type(value) is not type(kind.__dataclass_fields__[name].default):
                 raise WireError("a record with a field of another type")
         return kind(**values)
 

@@ -25,6 +25,7 @@ import warnings
 
 from attnlib.exercises import calls
 from attnlib.homework import wire
+from attnlib.homework.figures import figure_data
 
 OUTPUT = 20_000     # characters of what a cell prints
 
@@ -349,7 +350,7 @@ def _reduced(value):
     """A figure as its data; all else as it is."""
     figures = sys.modules.get("matplotlib.figure")
     if figures and (isinstance(value, figures.FigureBase) or hasattr(value, "get_xlabel")):
-        return wire.figure_data(value)
+        return figure_data(value)
     return value
 
 

@@ -1,0 +1,288 @@
+"""The sandbox holds, notices where it does not, and leaves nothing behind."""
+
+import json
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from attnlib.homework import sandbox as module
+from attnlib.homework.remote import Session, taken_by
+from attnlib.homework.sandbox import Sandbox, SandboxLeaks, SandboxMissing
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.bubblewrap
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox(("softmax", "scaled_dot_product_attention", "MultiheadAttention")) as made:
+        yield made
+
+
+def test_it_holds(sandbox):
+    sandbox.prove()
+
+
+def run(sandbox, source, name="result"):
+    with Session(sandbox, [("cell 1", source)]) as session:
+        assert session.troubles == []
+        return session.answer(name)
+
+
+class Leaky(Sandbox):
+    """With some words of its command taken away or put in, and perhaps without limits."""
+
+    away, extra, limits = (), (), True
+
+    def command(self, program):
+        words = super().command(program)
+        at = words.index("--chdir") - 2
+        words[at:at] = self.extra
+        return [word for word in words if word not in self.away]
+
+    def settings(self, cpu_seconds):
+        settings = super().settings(cpu_seconds)
+        return settings if self.limits else settings | {"limits": {}, "uid": None}
+
+
+LEAKS = {
+    "the network": ({"away": ("--unshare-net",)},
+                    ["connect to the network", "connect to an abstract socket"]),
+    "processes": ({"away": ("--unshare-pid",)}, ["see the grader's processes", "leave a process behind"]),
+    "the course": ({"extra": ("--ro-bind", str(ROOT), str(ROOT))}, ["read the course"]),
+    "the temporary folder": ({"extra": ("--bind", "/tmp", "/tmp")}, ["read the grader's temporary folder"]),
+    "writing": ({"extra": ("--bind", "/tmp", "/etc")}, ["write to the system or to Python's packages"]),
+    "limits": ({"limits": False}, ["take 8 gigabytes", "start 200 processes"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("leak", LEAKS)
+def test_a_leak_is_noticed(leak):
+    options, told = LEAKS[leak]
+    if leak == "limits" and os.getuid():
+        told = told[:1]
+    kind = type("Made", (Leaky,), options)
+    with kind() as leaky, pytest.raises(SandboxLeaks) as caught:
+        leaky.prove()
+    for words in told:
+        assert words in str(caught.value)
+    assert "nothing was graded" in str(caught.value)
+
+
+def test_one_that_does_not_start_is_told():
+    class Broken(Sandbox):
+        def command(self, program):
+            return [*super().command(program)[:-len(program)], "/nothing/here"]
+
+    with Broken() as broken:
+        with pytest.raises(SandboxMissing, match="does not start"):
+            broken.prove()
+        with Session(broken, [("cell 1", "x = 1")]) as session:
+            answer = session.answer("x")
+        assert not answer.fault and "did not start" in answer.reason
+
+
+def test_without_bubblewrap_the_line_that_installs_it(monkeypatch):
+    found = {"apt-get": "/usr/bin/apt-get"}
+    monkeypatch.setattr(shutil, "which", found.get)
+    with pytest.raises(SandboxMissing) as caught:
+        Sandbox()
+    assert str(caught.value) == "Grading needs bubblewrap; install it with: sudo apt-get install bubblewrap"
+    found = {"dnf": "/usr/bin/dnf"}
+    monkeypatch.setattr(shutil, "which", found.get)
+    assert module.missing().endswith("sudo dnf install bubblewrap")
+
+
+LOOKS = """
+import os, sys
+result = {}
+def attempt(name, action):
+    try:
+        result[name] = action()
+    except Exception as error:
+        result[name] = type(error).__name__
+def read(path):
+    with open(path, 'rb') as file:
+        return file.read(100).decode(errors='replace')
+attempt('course', lambda: read(COURSE))
+attempt('link', lambda: (os.symlink(COURSE, '/tmp/link'), read('/tmp/link'))[1])
+attempt('through root', lambda: read('/proc/1/root' + COURSE))
+attempt('through cwd', lambda: os.listdir('/proc/1/cwd/work'))
+attempt('passwords', lambda: read('/etc/shadow'))
+attempt('home', lambda: sorted(os.listdir(os.path.expanduser('~'))))
+attempt('temporary', lambda: [n for n in os.listdir('/tmp') if n not in ('link', 'matplotlib')])
+attempt('catalogue', lambda: __import__('attnlib.exercises.catalogue'))
+attempt('sources', lambda: [n for _, _, names in os.walk('/sandbox') for n in names
+                            if n in ('lookup.py', 'grading.py')])
+attempt('variables', lambda: sorted(os.environ))
+attempt('user', os.getuid)
+attempt('descriptors', lambda: [os.readlink(f'/proc/self/fd/{n}') for n in os.listdir('/proc/self/fd')
+                                if os.path.exists(f'/proc/self/fd/{n}')])
+attempt('processes', lambda: len([n for n in os.listdir('/proc') if n.isdigit()]))
+attempt('environ of 1', lambda: read('/proc/1/environ'))
+attempt('mount', lambda: os.system('mount -o remount,rw / 2>/dev/null'))
+attempt('own', lambda: open('/sandbox/attnlib/__init__.py', 'a'))
+"""
+
+
+def test_what_is_seen_inside(sandbox):
+    course = str(ROOT / "attnlib" / "exercises" / "lookup.py")
+    seen = run(sandbox, f"COURSE = {course!r}\n{LOOKS}")
+    missing = ("FileNotFoundError", "PermissionError", "NotADirectoryError", "ModuleNotFoundError", "OSError")
+    for name in ("course", "link", "through root", "through cwd", "passwords", "catalogue", "own"):
+        assert seen[name] in missing, (name, seen[name])
+    assert seen["temporary"] == [] and seen["sources"] == []
+    assert seen["home"] in (["link"], ["link", "matplotlib"])
+    assert set(seen["variables"]) <= {*sandbox.environment(), "PWD", "LC_CTYPE", "_"}
+    assert seen["user"] != 0 and seen["processes"] <= 3 and seen["mount"] != 0
+    assert all(name.startswith(("/dev/null", "/proc", "pipe")) for name in seen["descriptors"]), seen
+    assert "HOME" not in seen["environ of 1"] and "ATTNLIB" not in seen["environ of 1"]
+
+
+def test_a_students_own_checks_are_harmless(sandbox):
+    source = (
+        "from attnlib.exercises import check, hint\nfrom attnlib.homework import local_check\n"
+        "check('softmax', 3)\nhint('softmax')\nmine = local_check('hw1', '2013')\n"
+        "assert mine('lookup', 3).points == 0\nresult = 1"
+    )
+    assert run(sandbox, source) == 1
+
+
+FORBIDDEN = {
+    "of attnlib": "import attnlib\nattnlib.softmax(np.ones(3))",
+    "from its module": "from attnlib.core.softmaxes import softmax\nsoftmax(np.ones(3))",
+    "of torch": "import torch\ntorch.nn.functional.scaled_dot_product_attention(*[torch.eye(2)] * 3)",
+    "of its inner parts": "import torch\ntorch._C._nn.scaled_dot_product_attention(*[torch.eye(2)] * 3)",
+    "of its operators": "import torch\ntorch.ops.aten.scaled_dot_product_attention(*[torch.eye(2)] * 3)",
+    "a layer": "import torch\ntorch.nn.MultiheadAttention(4, 2)",
+    "of a tensor": "import torch\ntorch.ones(3).softmax(0)",
+}  # fmt: skip
+
+
+def test_what_an_assignment_forbids_is_not_there(sandbox):
+    source = "import numpy as np\nresult = {}\n"
+    for name, attempt in FORBIDDEN.items():
+        lines = "\n".join(f"    {line}" for line in attempt.splitlines())
+        source += f"try:\n{lines}\n    result[{name!r}] = 'there'\n"
+        source += f"except Exception as e:\n    result[{name!r}] = repr(e)\n"
+    source += "result['through another'] = attnlib.attention(*[np.eye(2)] * 3).shape\n"
+    source += "result['cross entropy'] = torch.nn.functional.log_softmax(torch.ones(2), 0).shape[0]"
+    seen = run(sandbox, source)
+    assert seen.pop("through another") == (2, 2) and seen.pop("cross entropy") == 2
+    assert seen.keys() == FORBIDDEN.keys()
+    assert all("write it yourself" in told for told in seen.values()), seen
+
+
+def test_it_may_be_sent_to_another_process(sandbox):
+    again = pickle.loads(pickle.dumps(sandbox))
+    assert run(again, "result = 5") == 5
+    again._made_by += 1                            # as seen from another process
+    again.__exit__()
+    assert Path(sandbox.folder).exists()
+
+
+def test_the_folder_goes():
+    with Sandbox() as made:
+        folder = Path(made.folder)
+        assert (folder / "tree" / "attnlib" / "__init__.py").is_file()
+        assert not (folder / "tree" / "attnlib" / "exercises" / "lookup.py").exists()
+    assert not folder.exists()
+
+
+def descendants(pid):
+    children = {}
+    for entry in Path("/proc").iterdir():
+        try:
+            fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
+            children.setdefault(int(fields[1]), []).append(int(entry.name))
+        except (OSError, ValueError):
+            continue
+    found, waiting = [], [pid]
+    while waiting:
+        new = children.get(waiting.pop(), [])
+        found += new
+        waiting += new
+    return found
+
+
+def gone(pids, seconds=5):
+    deadline = time.monotonic() + seconds
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_forty_processes_are_ended_with_it(sandbox):
+    source = ("import subprocess, os\nfor _ in range(40):\n    subprocess.Popen(['sleep', '1000'], "
+              "start_new_session=True)\nresult = 1")  # fmt: skip
+    with Session(sandbox, [("cell 1", source)]) as session:
+        assert session.answer("result") == 1
+        inside = descendants(session._running.process.pid)
+        assert len(inside) > 40
+        assert taken_by(session._running.process.pid)[0] > 2**20
+    assert gone(inside)
+
+
+def test_a_killed_grader_leaves_nothing(sandbox, tmp_path):
+    (tmp_path / "sandbox.pickle").write_bytes(pickle.dumps(sandbox))
+    program = (
+        "import pickle, sys, time\nfrom attnlib.homework.remote import Session\n"
+        f"made = pickle.loads(open({str(tmp_path / 'sandbox.pickle')!r}, 'rb').read())\n"
+        "with Session(made, [('cell 1', 'x = 1')]) as session:\n"
+        "    print(session._running.process.pid, flush=True)\n    time.sleep(100)"
+    )
+    grader = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True,
+                              env=os.environ | {"PYTHONPATH": str(ROOT)})  # fmt: skip
+    pid = int(grader.stdout.readline())
+    inside = [pid, *descendants(pid)]
+    grader.send_signal(signal.SIGKILL)
+    grader.wait()
+    grader.stdout.close()
+    assert len(inside) >= 3 and gone(inside)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="the tests run as an ordinary user already")
+def test_it_holds_for_an_ordinary_user(tmp_path):
+    """With the system's Python, for root's own may lie where nobody else can read."""
+    if not Path("/usr/bin/python3").exists() or not shutil.which("su"):
+        pytest.skip("there is no Python of the system")
+    packages = Path(pytest.__file__).parents[1]
+    program = (
+        "import json\nfrom attnlib.homework.sandbox import Sandbox\n"
+        "from attnlib.homework.remote import Session\n"
+        "with Sandbox() as made:\n    made.prove()\n"
+        "    with Session(made, [('a', 'import os\\nx = os.getuid()')]) as session:\n"
+        "        print(json.dumps(session.answer('x')))"
+    )
+    script = tmp_path / "as_nobody.py"
+    script.write_text(program)
+    for folder in (tmp_path, *tmp_path.parents):
+        if not os.stat(folder).st_mode & 0o001:
+            shutil.copy(script, "/tmp/attnlib-as-nobody.py")
+            script = Path("/tmp/attnlib-as-nobody.py")
+            break
+    try:
+        result = subprocess.run(
+            ["su", "nobody", "-s", "/bin/sh", "-c", f"PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={ROOT}:{packages} "
+             f"/usr/bin/python3 {script}"], capture_output=True, text=True, timeout=120, cwd="/",
+        )  # fmt: skip
+    finally:
+        Path("/tmp/attnlib-as-nobody.py").unlink(missing_ok=True)
+    if "No module named" in result.stderr:
+        pytest.skip("the system's Python is another version than the tests'")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout) != 0
+
+
+def test_unsafe_runs_without_bubblewrap():
+    with Sandbox(unsafe=True) as made:
+        made.prove()
+        assert made.command(["a", "b"]) == ["a", "b"]
+        assert run(made, "import attnlib\nresult = attnlib.__file__").startswith(str(made.folder))
