@@ -103,6 +103,7 @@ class LearnerTest:
         return wrong(
             f"{len(names) - misjudged} of {len(names)} judged rightly. '{fooled[0].name}' {fooled[0].told}",
             fooled[0].mistake,
+            slip=misjudged == 1,
         )
 
 

@@ -300,6 +300,7 @@ def _other_variants(conventions, ours):
         if differ:
             told = [
                 f"{convention.options[value].told} Here: {convention.options[ours[convention.name]].text}"
+                .replace("**", "")          # a verdict is no Markdown
                 for convention, value in differ
             ]
             name = "_and_".join(f"{convention.name}_{value}" for convention, value in differ)

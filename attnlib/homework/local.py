@@ -74,7 +74,7 @@ def points(question, verdict):
     """All points, those for one named mistake in otherwise right work, or none."""
     if verdict.passed:
         return question.points
-    slip = verdict.slip if question.kind == "function" else verdict.misconception
+    slip = verdict.slip if question.kind in ("function", "test") else verdict.misconception
     return question.part if verdict.passed is False and slip else 0
 
 

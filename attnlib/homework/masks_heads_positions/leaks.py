@@ -1,6 +1,5 @@
 """A test to write: does a model leak, from what comes later or from the other sentences of its batch?"""
 
-from dataclasses import replace
 
 import numpy as np
 
@@ -93,16 +92,9 @@ def _judge_for(second, own):
             for shape in shapes
             for name, made, leaky, mistake, told in (described[:4] if seed is None else described)
         )  # fmt: skip
-        return _one_fooled(LearnerTest(tried, said, praise)(test), len({each.name for each in tried}))
+        return LearnerTest(tried, said, praise)(test)
 
     return judge
-
-
-def _one_fooled(verdict, number):
-    """The verdict, with a mistake's name where one model alone is misjudged: the rest is right then."""
-    if verdict.message.startswith(f"{number - 1} of {number} judged"):
-        return replace(verdict, slip=True)
-    return replace(verdict, misconception=None)
 
 
 def _called(made, shape, second, axes):

@@ -3,7 +3,6 @@
 import numpy as np
 
 from attnlib.exercises.verdict import right, unreadable, wrong
-from attnlib.homework import wire
 from attnlib.homework.assignment import Question
 from attnlib.homework.figures import FigureData, figure_data
 
@@ -148,8 +147,7 @@ def _judge_for(shown, by, n):
         return _BY[by](_OF[shown](_softmax(s, 1)))
 
     def judge(answer, seed=None):
-        read = isinstance(answer, (FigureData, wire.FigureData))        # the second comes from the sandbox
-        found = answer if read else figure_data(answer)
+        found = answer if isinstance(answer, FigureData) else figure_data(answer)
         if found is None:
             return unreadable("Let `figure` be the Matplotlib figure, as plt.subplots() returns it first.")
         drawn = [(axes, _lines(axes)) for axes in found.axes]
