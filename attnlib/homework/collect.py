@@ -331,6 +331,9 @@ class _Finder:
             told = "; ".join(f"{file.parts[-1]} {reason}" for file, reason in files[:5])
             return Submission(student, place, (), time, any(file.late for file, _ in files), (),
                               f"There is no notebook among what was handed in: {told}.")
+        if len(usable) == 1 and usable[0].parts[-1].lower().endswith(".ipynb"):
+            (best,) = usable        # not opened, for there is no choice
+            return Submission(student, best.place, best.source, best.time, best.late)
         ranked = sorted(((self._rank(file), file) for file in usable), key=lambda each: each[0])
         best = ranked[-1][1]
         if not best.parts[-1].lower().endswith(".ipynb") and not ranked[-1][0][0]:

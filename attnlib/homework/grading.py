@@ -11,9 +11,12 @@ import hashlib
 import importlib.metadata
 import json
 import multiprocessing
+import multiprocessing.connection
+import os
 import platform
 import signal
 import sys
+import threading
 import time
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -595,6 +598,14 @@ def begin_worker():
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)     # PR_SET_PDEATHSIG
+    # A fork server stands between and lives as long as its workers: the one who asks is watched too.
+    if multiprocessing.parent_process():
+        threading.Thread(target=_end_with_the_parent, daemon=True).start()
+
+
+def _end_with_the_parent():
+    multiprocessing.connection.wait([multiprocessing.parent_process().sentinel])
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def jobs_for(collection, assignment, class_seed, sandbox, limits=None, times=None):

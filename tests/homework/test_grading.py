@@ -368,6 +368,31 @@ def test_killed_at_any_moment_and_started_again(tmp_path, in_process):
     assert sorted(path.name for path in (tmp_path / "out").glob(".*")) in ([".lock"], [])
 
 
+WORKERS = """
+import time
+from concurrent.futures import wait
+from attnlib.homework import grading
+if __name__ == "__main__":
+    pool = grading.workers(2)()
+    wait([pool.submit(time.sleep, 0) for _ in range(4)])
+    [pool.submit(time.sleep, 60) for _ in range(2)]
+    print("busy", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_workers_end_with_who_started_them(tmp_path):
+    (tmp_path / "workers.py").write_text(WORKERS, encoding="utf-8")
+    environment = os.environ | {"PYTHONPATH": str(Path(grading.__file__).parents[2])}
+    process = subprocess.Popen([sys.executable, tmp_path / "workers.py"], stdout=subprocess.PIPE, text=True,
+                               start_new_session=True, env=environment)
+    assert process.stdout.readline() == "busy\n"
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    assert gone(process.pid)
+
+
 def gone(session, seconds=10):
     """Whether no process of a session is left, after a moment."""
     until = time.monotonic() + seconds
