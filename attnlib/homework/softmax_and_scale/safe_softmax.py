@@ -1,7 +1,5 @@
 """A test to write: is somebody's softmax safe, or only right on small numbers?"""
 
-from dataclasses import replace
-
 import numpy as np
 
 from attnlib.exercises.learner_test import Implementation, LearnerTest
@@ -54,7 +52,8 @@ def question(choice):
 
 
 def _judge_for(safe, row):
-    always = {answer: (None, f"It answers {answer} whatever it is given.") for answer in (True, False)}
+    always = {True: ("always_true", "It answers True whatever it is given."),
+              False: ("always_false", "It answers False whatever it is given.")}  # fmt: skip
     praise = "It passes what is safe, however it is written, and refuses what is only lucky."
 
     def judge(test, seed=None):
@@ -64,10 +63,7 @@ def _judge_for(safe, row):
                            told)
             for name, f, is_safe, mistake, told in (models[:4] if seed is None else models)
         )  # fmt: skip
-        verdict = LearnerTest(tried, always, praise)(test)
-        # A name earns a part of the points: that is for a test which one thing is missing in.
-        nearly = any(verdict.message.startswith(f"{len(tried) - i} of ") for i in range(len(tried) // 4 + 1))
-        return verdict if verdict.passed is not False or nearly else replace(verdict, misconception=None)
+        return LearnerTest(tried, always, praise)(test)
 
     return judge
 
