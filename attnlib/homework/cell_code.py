@@ -6,7 +6,7 @@ import re
 import textwrap
 from dataclasses import dataclass
 
-LONGEST = 300_000     # characters; nobody types more into a cell
+LONGEST = 300_000  # characters; nobody types more into a cell
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -15,7 +15,7 @@ _MAGIC = re.compile(r"^([ \t]*)[%!](?!=).*$", re.M)
 _MAGIC_VALUE = re.compile(r"^([\w\t, .\[\]]+=[ \t]*)[%!](?!=).*$", re.M)
 _HELP = re.compile(r"^([ \t]*)(?:\?{1,2}[\w.]+|[\w.*]+\?{1,2})[ \t]*$", re.M)
 _PROMPT = re.compile(r"^(?:>>>|\.\.\.|In \[\d+\]:)[ ]?", re.M)
-_AS_USUAL = ("time", "capture", "prun")     # cell magics after which names are bound as usual
+_AS_USUAL = ("time", "capture", "prun")  # cell magics after which names are bound as usual
 _BY_TEXT = {"getattr", "eval", "exec", "compile", "__import__", "import_module", "attrgetter", "methodcaller"}
 
 
@@ -80,12 +80,12 @@ def _parsed(source):
 
 def _without_magics(source):
     """The same code as plain Python, as far as IPython takes more; each line stays where it is."""
-    blank = source[:len(source) - len(source.lstrip())].count("\n")
+    blank = source[: len(source) - len(source.lstrip())].count("\n")
     lines = source.split("\n")
     head = lines[blank].strip()
     if head.startswith("%%"):
         usual = head[2:].split(" ")[0].strip() in _AS_USUAL
-        lines[blank:] = ["", *lines[blank + 1:]] if usual else []
+        lines[blank:] = ["", *lines[blank + 1 :]] if usual else []
     plain = _MAGIC_VALUE.sub(r"\1None", "\n".join(lines))
     plain = _HELP.sub(r"\1pass", _MAGIC.sub(r"\1pass", plain))
     yield plain
@@ -132,7 +132,7 @@ def _read_at_once(statement):
             waiting += [*getattr(node, "decorator_list", ()), *node.args.defaults]
             waiting += [each for each in node.args.kw_defaults if each is not None]
             continue
-        if isinstance(node, ast.ClassDef):      # what its body binds is its own
+        if isinstance(node, ast.ClassDef):  # what its body binds is its own
             own |= set().union(*map(bound_by, node.body))
         elif isinstance(node, ast.comprehension):
             own |= {part.id for part in ast.walk(node.target) if isinstance(part, ast.Name)}
@@ -167,22 +167,26 @@ def _idle(statement):
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return leaves_open(statement)
     return isinstance(statement, ast.Pass) or (
-        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
+        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    )
 
 
 def only_checks(code):
     """Whether the cell does nothing but call ``check`` and its like, or is empty."""
     return all(
-        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Call)
         and isinstance(statement.value.func, ast.Name)
         and statement.value.func.id in ("check", "hint", "solution", "progress", "exercises")
-        for statement in code.statements)
+        for statement in code.statements
+    )
 
 
 def same_code(one, other):
     """Whether two cells have the same statements, whatever their comments and layout."""
     return len(one.statements) == len(other.statements) and all(
-        _dump(a) == _dump(b) for a, b in zip(one.statements, other.statements, strict=True))
+        _dump(a) == _dump(b) for a, b in zip(one.statements, other.statements, strict=True)
+    )
 
 
 def _dump(statement):
@@ -241,8 +245,11 @@ def forbidden_in(codes, name, forbids):
 
 def _imported(statement, bound):
     return {
-        part for alias in statement.names if (alias.asname or alias.name.split(".")[0]) == bound
-        for part in alias.name.split(".")}
+        part
+        for alias in statement.names
+        if (alias.asname or alias.name.split(".")[0]) == bound
+        for part in alias.name.split(".")
+    }
 
 
 def _used(statement):

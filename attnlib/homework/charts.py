@@ -11,9 +11,9 @@ from matplotlib.ticker import MaxNLocator
 from attnlib.plots.style import DPI, FAINT, INK, PALETTE, WIDTH, finish, use_style
 
 MOST_MISTAKES = 15
-_ROW, _AROUND = 40, 130       # pixels of one bar with its distance to the next, and of title and axis
-_FILL = (PALETTE[0], "#8fbbe0", PALETTE[1], "#c9c9c9", "white")     # in the order of the outcomes
-_SIZE = 34                    # characters of a name before it is broken
+_ROW, _AROUND = 40, 130  # pixels of one bar with its distance to the next, and of title and axis
+_FILL = (PALETTE[0], "#8fbbe0", PALETTE[1], "#c9c9c9", "white")  # in the order of the outcomes
+_SIZE = 34  # characters of a name before it is broken
 
 
 @use_style()
@@ -45,9 +45,17 @@ def questions(titles, outcomes, names):
         counts = np.array([each[name] for each in outcomes], float)
         if not counts.any():
             continue
-        ax.barh(range(len(titles)), counts, left=left, height=0.7, color=fill, label=name,
-                edgecolor=INK if fill == "white" else fill, linewidth=0.8 if fill == "white" else 0,
-                hatch="///" if fill == "white" else None)
+        ax.barh(
+            range(len(titles)),
+            counts,
+            left=left,
+            height=0.7,
+            color=fill,
+            label=name,
+            edgecolor=INK if fill == "white" else fill,
+            linewidth=0.8 if fill == "white" else 0,
+            hatch="///" if fill == "white" else None,
+        )
         left += counts
     _rows(ax, titles, left.max())
     ax.set_xlabel("students")
@@ -73,7 +81,9 @@ def mistakes(named):
 
 
 def _rows(ax, names, end):
-    broken = ["\n".join(line for part in name.split("\n") for line in textwrap.wrap(part, _SIZE)) for name in names]
+    broken = [
+        "\n".join(line for part in name.split("\n") for line in textwrap.wrap(part, _SIZE)) for name in names
+    ]
     ax.set_yticks(range(len(names)), broken)
     ax.invert_yaxis()
     ax.tick_params(axis="y", length=0)

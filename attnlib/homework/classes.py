@@ -83,7 +83,7 @@ class Class:
         return self.folder.joinpath(*parts)
 
     def rules(self, assignment):
-        """The sentences on lateness and regrading that a released assignment prints."""
+        """The sentences on lateness and grading anew that a released assignment prints."""
         due = self.due.get(assignment)
         if due is None:
             return ("There is no due date.", self.regrade)
@@ -115,8 +115,12 @@ class Class:
         if handed_in is None:
             if not marked_late:
                 return Late()
-            return Late(None, 1.0, "The platform marks it as late, and its time is not known; nothing was taken "
-                                   f"off. To settle it, put the time into times-{assignment}.csv.")
+            return Late(
+                None,
+                1.0,
+                "The platform marks it as late, and its time is not known; nothing was taken "
+                f"off. To settle it, put the time into times-{assignment}.csv.",
+            )
         behind = handed_in - due
         if behind <= timedelta(0):
             return Late()
@@ -168,7 +172,7 @@ def moment(text, timezone=UTC):
     text = str(text).strip()
     day, _, zone = text.rpartition(" ")
     found = None
-    for form, where in ((text, None), (day, zone)):     # nbgrader: 2025-02-02 15:58:23.948203 UTC
+    for form, where in ((text, None), (day, zone)):  # nbgrader: 2025-02-02 15:58:23.948203 UTC
         try:
             found = datetime.fromisoformat(form)
             timezone = UTC if where in ("UTC", "GMT") else ZoneInfo(where) if where else timezone
@@ -192,7 +196,8 @@ def make(folder, name, seed=None, **settings):
     if (folder / "class.json").exists():
         raise ClassError(f"{folder} holds a class already; choose another folder, or change its class.json.")
     told = {
-        "name": name, "seed": secrets.randbits(63) if seed is None else seed, "due": {"hw1": None, "hw2": None, "hw3": None},
+        "name": name, "seed": secrets.randbits(63) if seed is None else seed,
+        "due": {"hw1": None, "hw2": None, "hw3": None},
         "late_days": 3, "penalty_percent_a_day": 10, "regrade": REGRADE, "timezone": "UTC", "students": [],
     } | settings  # fmt: skip
     _checked(folder / "class.json", told)
@@ -207,6 +212,9 @@ def make(folder, name, seed=None, **settings):
 NBGRADER = '''\
 """For nbgrader's own tools: this folder is the course."""
 
+import os
+import shutil
+import sys
 from pathlib import Path
 
 c = get_config()  # noqa: F821
@@ -215,6 +223,20 @@ c.CourseDirectory.course_id = {name}
 # feedback/ and graded/ hold what attnlib's grader writes; nbgrader's own go elsewhere.
 c.CourseDirectory.autograded_directory = "nbgrader_autograded"
 c.CourseDirectory.feedback_directory = "nbgrader_feedback"
+# Solutions are replaced by the words that attnlib's own release puts there, and the release is proved first.
+c.ClearSolutions.code_stub = {{"python": "# Your code comes here."}}
+c.ClearSolutions.text_stub = "*Your answer comes here.*"
+c.GenerateAssignment.exporter_class = "attnlib.homework.nbgrader_parts.ProvedSource"
+# nbgrader's autograder runs students' code without a sandbox: `course.py homework grade` grades instead.
+c.Autograde.exporter_class = "attnlib.homework.nbgrader_parts.NoAutograder"
+# What nobody has graded is no zero, in the feedback and in `nbgrader export`.
+c.GenerateFeedback.preprocessors = [
+    "attnlib.homework.nbgrader_parts.Grades", "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
+]
+c.ExportApp.plugin_class = "attnlib.homework.nbgrader_parts.ClassExport"
+# nbgrader calls alembic by its bare name; it lies beside the Python that runs this.
+if shutil.which("alembic") is None:
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", ""), str(Path(sys.executable).parent)])
 '''
 
 
@@ -230,8 +252,10 @@ def load(folder):
     try:
         told = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        raise ClassError(f"{folder} holds no class: it has no class.json. To make one: "
-                         "python3 course.py homework new FOLDER") from None
+        raise ClassError(
+            f"{folder} holds no class: it has no class.json. To make one: "
+            "python3 course.py homework new FOLDER"
+        ) from None
     except OSError as error:
         raise ClassError(f"{path} cannot be read: {error.strerror}.") from None
     except ValueError as error:
@@ -258,7 +282,7 @@ def _checked(path, told):
         raise wrong(f"'timezone' must be a name such as Europe/Berlin; it is {json.dumps(zone)}.") from None
     due = told.get("due") or {}
     if not isinstance(due, dict):
-        raise wrong("'due' must map assignments to dates, as in {\"hw1\": \"2025-10-31 23:59\"}.")
+        raise wrong('\'due\' must map assignments to dates, as in {"hw1": "2025-10-31 23:59"}.')
     dates = {}
     for assignment, date in due.items():
         if date is not None:
@@ -277,8 +301,9 @@ def _checked(path, told):
     regrade = told.get("regrade", REGRADE)
     if not isinstance(regrade, str):
         raise wrong("'regrade' must be a text.")
-    return Class(path.parent, told["name"], told["seed"], dates, late, float(penalty), regrade, zone,
-                 tuple(students))
+    return Class(
+        path.parent, told["name"], told["seed"], dates, late, float(penalty), regrade, zone, tuple(students)
+    )
 
 
 # -------------------------------------------------------------------------------- files of a class
@@ -319,7 +344,9 @@ def read_csv(path):
     rows = csv.reader(io.StringIO(text.replace("\r\n", "\n").replace("\r", "\n")), delimiter=mark)
     rows = [[entry.strip() for entry in row] for row in rows]
     names = [name.lower() for name in rows[0]] if rows else []
-    return [dict(zip(names, (unquoted(entry) for entry in row), strict=False)) for row in rows[1:] if any(row)]
+    return [
+        dict(zip(names, (unquoted(entry) for entry in row), strict=False)) for row in rows[1:] if any(row)
+    ]
 
 
 def unquoted(entry):

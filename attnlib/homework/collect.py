@@ -21,16 +21,25 @@ from pathlib import Path
 from attnlib.homework import submission
 from attnlib.homework.classes import moment
 
-MOST_BYTES = submission.LARGEST        # of one file
-MOST_FILES = 50_000                    # in one archive or folder
-MOST_UNPACKED = 4_000_000_000          # bytes that one source may unpack to while it is looked through
-DEPTH = 3                              # archives in archives
+MOST_BYTES = submission.LARGEST  # of one file
+MOST_FILES = 50_000  # in one archive or folder
+MOST_UNPACKED = 4_000_000_000  # bytes that one source may unpack to while it is looked through
+DEPTH = 3  # archives in archives
 
 _MOODLE = re.compile(r"(?s)(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|onlinetext)_?(?P<file>.*)")
 _CANVAS = re.compile(
-    r"(?s)(?P<name>[^_]+(?:_[^_\d][^_]*)*?)(?P<late>_LATE)?_(?P<id>\d+)_(?P<sub>\d+)_(?P<file>.+)")
+    r"(?s)(?P<name>[^_]+(?:_[^_\d][^_]*)*?)(?P<late>_LATE)?_(?P<id>\d+)_(?P<sub>\d+)_(?P<file>.+)"
+)
 _ATTEMPT = re.compile(r"(?:-(?P<canvas>\d{1,3})|\s?\((?P<copy>\d{1,3})\))$")
-_IGNORED = {"__macosx", ".ipynb_checkpoints", ".git", ".ds_store", "thumbs.db", "desktop.ini", "timestamp.txt"}
+_IGNORED = {
+    "__macosx",
+    ".ipynb_checkpoints",
+    ".git",
+    ".ds_store",
+    "thumbs.db",
+    "desktop.ini",
+    "timestamp.txt",
+}
 
 
 class CollectError(ValueError):
@@ -88,11 +97,11 @@ class Collection:
 class _File:
     """A file on its way to a student."""
 
-    parts: tuple           # of its path; an archive counts as a folder
+    parts: tuple  # of its path; an archive counts as a folder
     source: tuple
     size: int
     time: datetime | None = None
-    identity: str = ""     # the student, as the platform calls him or her
+    identity: str = ""  # the student, as the platform calls him or her
     late: bool = False
     attempt: int = 0
 
@@ -228,7 +237,7 @@ class _Finder:
         if depth >= DEPTH:
             self.files.append((file, "is an archive in an archive in an archive, which is not opened"))
             return
-        if len(file.source) > 1:       # it is unpacked once here and once for each of its files
+        if len(file.source) > 1:  # it is unpacked once here and once for each of its files
             self.unpacked += file.size
         if file.size > MOST_BYTES or self.unpacked > MOST_UNPACKED:
             self.files.append((file, "unpacks to more than anybody hands in"))
@@ -244,14 +253,19 @@ class _Finder:
     def collection(self):
         of_whom = defaultdict(list)
         found = self._of_this_assignment([file for file, _ in self.files])
-        wrapped, reasons = self._wrapped(found), {file.source or file.parts: reason for file, reason in self.files}
+        wrapped, reasons = (
+            self._wrapped(found),
+            {file.source or file.parts: reason for file, reason in self.files},
+        )
         for file in found:
             file = self._identified(file, wrapped)
             of_whom[file.identity].append((file, reasons[file.source or file.parts]))
         names = unique_names(of_whom)
         submissions = [
-            chosen for identity in sorted(of_whom, key=lambda each: names[each])
-            if (chosen := self._chosen(names[identity], of_whom[identity]))]
+            chosen
+            for identity in sorted(of_whom, key=lambda each: names[each])
+            if (chosen := self._chosen(names[identity], of_whom[identity]))
+        ]
         return Collection(tuple(submissions), tuple(self.left_out))
 
     def _of_this_assignment(self, files):
@@ -273,8 +287,14 @@ class _Finder:
     def _nbgrader(self, file):
         """The place of the assignment's folder, below a student's, in the path; 0 where there is none."""
         folders = file.parts[:-1]
-        return next((place for place in range(1, len(folders)) if folders[place] == self.assignment.id
-                     and not folders[place - 1].lower().endswith(".zip")), 0)
+        return next(
+            (
+                place
+                for place in range(1, len(folders))
+                if folders[place] == self.assignment.id and not folders[place - 1].lower().endswith(".zip")
+            ),
+            0,
+        )
 
     @staticmethod
     def _wrapped(files):
@@ -285,7 +305,7 @@ class _Finder:
         ):
             count += 1
         if count and all(len(file.parts) == count + 1 for file in files) and len(files) == 1:
-            count -= 1      # one student's folder with one file
+            count -= 1  # one student's folder with one file
         return count
 
     def _identified(self, file, wrapped):
@@ -296,8 +316,12 @@ class _Finder:
             found = _CANVAS.fullmatch(part)
             if found:
                 attempt = _ATTEMPT.search(_stem(found["file"]))
-                return replace(file, identity=f"{found['name']}_{found['id']}", late=bool(found["late"]),
-                               attempt=int(attempt["canvas"] or 0) if attempt else 0)
+                return replace(
+                    file,
+                    identity=f"{found['name']}_{found['id']}",
+                    late=bool(found["late"]),
+                    attempt=int(attempt["canvas"] or 0) if attempt else 0,
+                )
         folders, place = file.parts[:-1], self._nbgrader(file)
         near = [self.times[folders[:n]] for n in range(len(folders), place, -1) if folders[:n] in self.times]
         file = replace(file, time=near[0] if near else None)
@@ -310,8 +334,8 @@ class _Finder:
     def _by_its_name(self, file):
         stem, attempt = _stem(file.parts[-1]), 0
         found = _ATTEMPT.search(stem)
-        if found and found["copy"]:     # alice (1).ipynb, as a browser saves a second one
-            stem, attempt = stem[:found.start()], int(found["copy"])
+        if found and found["copy"]:  # alice (1).ipynb, as a browser saves a second one
+            stem, attempt = stem[: found.start()], int(found["copy"])
         id = re.escape(self.assignment.id)
         bare = re.sub(rf"(?i)^{id}[-_ .]+|[-_ .]+{id}$", "", stem)
         return replace(file, identity=bare or stem, attempt=attempt)
@@ -326,13 +350,20 @@ class _Finder:
         if not usable:
             place, reason = files[0][0].place, files[0][1]
             if all(reason == "is no notebook" for _, reason in files) and not _expected(files):
-                return None     # a list of marks, a read-me: nobody's submission
+                return None  # a list of marks, a read-me: nobody's submission
             time = next((file.time for file, _ in files if file.time), None)
             told = "; ".join(f"{file.parts[-1]} {reason}" for file, reason in files[:5])
-            return Submission(student, place, (), time, any(file.late for file, _ in files), (),
-                              f"There is no notebook among what was handed in: {told}.")
+            return Submission(
+                student,
+                place,
+                (),
+                time,
+                any(file.late for file, _ in files),
+                (),
+                f"There is no notebook among what was handed in: {told}.",
+            )
         if len(usable) == 1 and usable[0].parts[-1].lower().endswith(".ipynb"):
-            (best,) = usable        # not opened, for there is no choice
+            (best,) = usable  # not opened, for there is no choice
             return Submission(student, best.place, best.source, best.time, best.late)
         ranked = sorted(((self._rank(file), file) for file in usable), key=lambda each: each[0])
         best = ranked[-1][1]
@@ -340,8 +371,10 @@ class _Finder:
             self.left_out += [(file.place, "is no notebook") for file in usable]
             return None
         for _, other in ranked[:-1]:
-            notes.append(f"{other.parts[-1]} was handed in too; {best.parts[-1]} counts, "
-                         f"{self._why(ranked[-1][0], self._rank(other))}.")
+            notes.append(
+                f"{other.parts[-1]} was handed in too; {best.parts[-1]} counts, "
+                f"{self._why(ranked[-1][0], self._rank(other))}."
+            )
             self.left_out.append((other.place, f"{best.place} counts for {student}"))
         return Submission(student, best.place, best.source, best.time, best.late, tuple(notes))
 
@@ -377,8 +410,10 @@ class _Finder:
 
 def _expected(files):
     """Whether somebody handed these in: the platform says so, or they lie in a folder of their own."""
-    return any(len(file.parts) > 1 or _MOODLE.fullmatch(file.parts[0]) or _CANVAS.fullmatch(file.parts[0])
-               for file, _ in files)
+    return any(
+        len(file.parts) > 1 or _MOODLE.fullmatch(file.parts[0]) or _CANVAS.fullmatch(file.parts[0])
+        for file, _ in files
+    )
 
 
 def _others(id):
@@ -402,11 +437,19 @@ def _bytes(source, most=None):
     try:
         with _opened(source) as file:
             data = file.read(limit)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, ValueError, KeyError, EOFError) as e:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        NotImplementedError,
+        RuntimeError,
+        ValueError,
+        KeyError,
+        EOFError,
+    ) as e:
         raise OSError(_words(e)) from None
     except OSError:
         raise
-    except Exception as error:       # lzma and bz2 have errors of their own
+    except Exception as error:  # lzma and bz2 have errors of their own
         raise OSError(_words(error)) from None
     if most is None and len(data) > MOST_BYTES:
         raise OSError(f"it has more than {MOST_BYTES // 10**6} MB")
@@ -415,7 +458,7 @@ def _bytes(source, most=None):
 
 @contextlib.contextmanager
 def _opened(source):
-    """A file, or an entry of an archive, to be read; archives within are unpacked in memory, up to the limit."""
+    """A file, or an entry of an archive, to be read. Archives within are unpacked in memory up to a limit."""
     # Neither a link nor a pipe that has come in a file's place since.
     handle = os.open(source[0], os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     with contextlib.ExitStack() as stack:
@@ -462,8 +505,10 @@ def _stem(name):
 
 def _shown(name):
     """A name that can be printed and encoded."""
-    return "".join(
-        c if c.isprintable() else "?" for c in name.encode("utf-8", "replace").decode("utf-8"))[:200] or "?"
+    return (
+        "".join(c if c.isprintable() else "?" for c in name.encode("utf-8", "replace").decode("utf-8"))[:200]
+        or "?"
+    )
 
 
 # ------------------------------------------------------------------------------------------ names

@@ -34,7 +34,7 @@ from attnlib.homework.classes import write_whole
 from attnlib.homework.local import points
 
 SCHEMA = 1
-PATIENCE = 900          # seconds without any result after which a pool of processes is given up
+PATIENCE = 900  # seconds without any result after which a pool of processes is given up
 STATUSES = ("graded", "needs reading", "not graded", "unreadable")
 
 
@@ -162,7 +162,8 @@ def _grade(job, data, result):
             result["questions"].append(told)
             result["run"]["by_question"][question.id] = round(time.monotonic() - begun, 2)
         result["troubles"] = [
-            {"label": each.label, "kind": each.kind, "told": each.told} for each in session.troubles]
+            {"label": each.label, "kind": each.kind, "told": each.told} for each in session.troubles
+        ]
     _sum_up(result)
 
 
@@ -312,7 +313,9 @@ def read_result(path):
         found = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
-    whole = isinstance(found, dict) and found.get("schema") == SCHEMA and isinstance(found.get("student"), str)
+    whole = (
+        isinstance(found, dict) and found.get("schema") == SCHEMA and isinstance(found.get("student"), str)
+    )
     return found if whole else None
 
 
@@ -321,7 +324,11 @@ def _still_holds(old, job):
     if not old or old["again"]:
         return False
     same = (old["assignment"], old["class_seed"], old["code"], old["unsafe"]) == (
-        job.assignment, job.class_seed, job.code, bool(getattr(job.sandbox, "unsafe", False)))
+        job.assignment,
+        job.class_seed,
+        job.code,
+        bool(getattr(job.sandbox, "unsafe", False)),
+    )
     if not same:
         return False
     if job.submission.unreadable or old["file"]["sha256"] is None:
@@ -404,7 +411,7 @@ def grade_batch(jobs, executor, progress=None, *, folder, again=False, patience=
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
-        for part in folder.glob(".*.part"):     # of a run that was killed
+        for part in folder.glob(".*.part"):  # of a run that was killed
             part.unlink(missing_ok=True)
         summaries = []
 
@@ -444,7 +451,10 @@ def _to_be_done(jobs, folder, again, done):
 
 def _summary(result, *, kept=False, differences=()):
     return {key: result[key] for key in ("student", "status", "points", "out_of", "reason", "unsafe")} | {
-        "seconds": result["run"]["seconds"], "kept": kept, "differences": list(differences)}
+        "seconds": result["run"]["seconds"],
+        "kept": kept,
+        "differences": list(differences),
+    }
 
 
 @contextlib.contextmanager
@@ -465,7 +475,7 @@ class _Batch:
 
     def __init__(self, executor, finished, patience):
         self.make = _maker(executor)
-        self.own = not isinstance(executor, Executor)      # then it is ended here too
+        self.own = not isinstance(executor, Executor)  # then it is ended here too
         self.executor = executor if isinstance(executor, Executor) else self.make()
         self.finished, self.patience, self.running = finished, patience, {}
 
@@ -494,7 +504,7 @@ class _Batch:
             if not done and not broken and self.running:
                 _kill(self.executor)
                 if not _processes(self.executor):
-                    continue        # somebody else's machines: wait on
+                    continue  # somebody else's machines: wait on
                 done, _ = wait(self.running, 30)
             for future in done:
                 job = self.running.pop(future)
@@ -562,8 +572,11 @@ def _maker(executor):
         return executor
     if isinstance(executor, ProcessPoolExecutor):
         return lambda: ProcessPoolExecutor(
-            executor._max_workers, mp_context=executor._mp_context, initializer=executor._initializer,
-            initargs=executor._initargs)
+            executor._max_workers,
+            mp_context=executor._mp_context,
+            initializer=executor._initializer,
+            initargs=executor._initargs,
+        )
     return lambda: ProcessPoolExecutor(1, initializer=begin_worker)
 
 
@@ -597,7 +610,7 @@ def begin_worker():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)     # PR_SET_PDEATHSIG
+            ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)  # PR_SET_PDEATHSIG
     # A fork server stands between and lives as long as its workers: the one who asks is watched too.
     if multiprocessing.parent_process():
         threading.Thread(target=_end_with_the_parent, daemon=True).start()

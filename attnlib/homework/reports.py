@@ -21,9 +21,11 @@ from attnlib.homework.grading import read_result
 # One character in front, by which Excel knows UTF-8; other programs and `csv` with utf-8-sig skip it.
 _MARK = "\ufeff"
 # Each pattern looks at a place once, for a hostile message is long.
-_NUMBERS = re.compile(r"\[[\[\](),\s\d_.+\-eEjnaifTrulsF]*\]|(?:[-+]?\d[\d.eE+-]*[,;\s]+){8,}[-+]?\d[\d.eE+-]*")
+_NUMBERS = re.compile(
+    r"\[[\[\](),\s\d_.+\-eEjnaifTrulsF]*\]|(?:[-+]?\d[\d.eE+-]*[,;\s]+){8,}[-+]?\d[\d.eE+-]*"
+)
 _NUMBER = re.compile(r"\d[\d.]*|nan|inf|True|False", re.I)
-_BESIDE = 3         # so many numbers in brackets are a shape or an answer, more are an input
+_BESIDE = 3  # so many numbers in brackets are a shape or an answer, more are an input
 UNSAFE = "Graded with --unsafe: the notebooks ran without a sandbox."
 OUTCOMES = ("all points", "a part", "no points", "not answered", "not graded yet")
 
@@ -86,7 +88,9 @@ def write_reports(class_, assignment, graded=None):
         if row.result:
             path = class_.path("feedback", assignment.id, f"{row.student}.html")
             write_whole(path, feedback(class_, assignment, row).encode("utf-8", "replace"))
-    write_whole(class_.path(f"grades-{assignment.id}.csv"), grades_csv(assignment, rows).encode("utf-8", "replace"))
+    write_whole(
+        class_.path(f"grades-{assignment.id}.csv"), grades_csv(assignment, rows).encode("utf-8", "replace")
+    )
     pictures = figures(assignment, rows)
     for name, kinds in pictures.items():
         for kind, data in kinds.items():
@@ -94,8 +98,10 @@ def write_reports(class_, assignment, graded=None):
     page = statistics_page(class_, assignment, rows, pictures)
     write_whole(class_.path(f"statistics-{assignment.id}.html"), page.encode("utf-8", "replace"))
     pages = sum(bool(row.result) for row in rows)
-    told.append(f"{pages} feedback pages are in {class_.path('feedback', assignment.id)}, the grades in "
-                f"grades-{assignment.id}.csv, the class's statistics in statistics-{assignment.id}.html.")
+    told.append(
+        f"{pages} feedback pages are in {class_.path('feedback', assignment.id)}, the grades in "
+        f"grades-{assignment.id}.csv, the class's statistics in statistics-{assignment.id}.html."
+    )
     return told + complaints
 
 
@@ -171,8 +177,18 @@ def grades_csv(assignment, rows):
     for row in rows:
         points = {told["id"]: told["points"] for told in row.questions}
         days = row.late.days if row.result else None
-        table.append([row.student, row.status, number(row.score), number(row.out_of), number(days),
-                      number(row.final), *(number(points.get(id)) for id in ids), " ".join(row.remarks)])
+        table.append(
+            [
+                row.student,
+                row.status,
+                number(row.score),
+                number(row.out_of),
+                number(days),
+                number(row.final),
+                *(number(points.get(id)) for id in ids),
+                " ".join(row.remarks),
+            ]
+        )
     return _csv(table)
 
 
@@ -207,14 +223,21 @@ def prepare_written(class_, assignment, found):
         What a person has to do, in sentences.
     """
     asked = [question for question in assignment.questions if question.kind == "written"]
-    answers = [(result["student"], told) for result in found for told in result["questions"]
-               if told["kind"] == "written" and told["status"] == "needs reading"]
+    answers = [
+        (result["student"], told)
+        for result in found
+        for told in result["questions"]
+        if told["kind"] == "written" and told["status"] == "needs reading"
+    ]
     if not asked or not answers:
         return []
     page = _page("written.html", class_=class_, assignment=assignment, questions=asked, answers=answers)
     write_whole(class_.path(f"written-{assignment.id}.html"), page.encode("utf-8", "replace"))
-    known = {(row.get("student"), row.get("question")) for path in _written_tables(class_, assignment)
-             for row in read_csv(path)}
+    known = {
+        (row.get("student"), row.get("question"))
+        for path in _written_tables(class_, assignment)
+        for row in read_csv(path)
+    }
     new = [(student, told["id"]) for student, told in answers if (student, told["id"]) not in known]
     if not new:
         return []
@@ -224,12 +247,17 @@ def prepare_written(class_, assignment, found):
         name = name.replace(".csv", "-more.csv")
     table = [["student", "question", "points", "comment"], *([student, id, "", ""] for student, id in new)]
     write_whole(class_.path(name), _csv(table).encode("utf-8", "replace"))
-    return [f"{len(new)} written answers wait for a person: they stand in written-{assignment.id}.html; put points "
-            f"and comments into {name} and make the reports again."]
+    return [
+        f"{len(new)} written answers wait for a person: they stand in "
+        f"written-{assignment.id}.html; put points "
+        f"and comments into {name} and make the reports again."
+    ]
 
 
 def _written_tables(class_, assignment):
-    return sorted(class_.folder.glob(f"written-{assignment.id}*.csv"), key=lambda path: (len(path.name), path.name))
+    return sorted(
+        class_.folder.glob(f"written-{assignment.id}*.csv"), key=lambda path: (len(path.name), path.name)
+    )
 
 
 def read_written(class_, assignment):
@@ -250,16 +278,24 @@ def read_written(class_, assignment):
             try:
                 points = float(text.replace(",", "."))
             except ValueError:
-                complaints.append(f"{path.name}, row {line}: {text[:30]!r} are no points; {student} has none yet.")
+                complaints.append(
+                    f"{path.name}, row {line}: {text[:30]!r} are no points; {student} has none yet."
+                )
                 continue
             if id not in of:
-                complaints.append(f"{path.name}, row {line}: {assignment.id} has no written question {id[:60]!r}.")
+                complaints.append(
+                    f"{path.name}, row {line}: {assignment.id} has no written question {id[:60]!r}."
+                )
             elif not 0 <= points <= of[id]:
                 complaints.append(
-                    f"{path.name}, row {line}: {points:g} are not between 0 and {of[id]}; {student} has none yet.")
+                    f"{path.name}, row {line}: {points:g} are not between 0 and "
+                    f"{of[id]}; {student} has none yet."
+                )
             elif marks.get((student, id), (points,))[0] != points:
-                complaints.append(f"{path.name}, row {line}: {student} has {marks[student, id][0]:g} points for {id} "
-                                  f"further up, and {points:g} here; the first count.")
+                complaints.append(
+                    f"{path.name}, row {line}: {student} has {marks[student, id][0]:g} points for {id} "
+                    f"further up, and {points:g} here; the first count."
+                )
             else:
                 marks[student, id] = points, row.get("comment", "")
     return marks, complaints
@@ -317,8 +353,13 @@ def _templates():
     import jinja2
 
     made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).with_name("pages")), autoescape=True, trim_blocks=True,
-        lstrip_blocks=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+        loader=jinja2.FileSystemLoader(Path(__file__).with_name("pages")),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+    )
     made.filters |= {"marked": _marked, "prose": _prose, "in_words": _in_words, "number": number}
     return made
 
@@ -342,7 +383,9 @@ def counted(assignment, rows):
     found = {}
     for question in assignment.questions:
         told = [each for row in rows for each in row.questions if each["id"] == question.id]
-        named = Counter(name for each in told for name in (each["misconception"] or "").split(" and ") if name)
+        named = Counter(
+            name for each in told for name in (each["misconception"] or "").split(" and ") if name
+        )
         known = [each["points"] for each in told if each["points"] is not None]
         found[question.id] = {
             "title": getattr(question, "title", question.id), "out_of": question.points,
@@ -355,12 +398,16 @@ def counted(assignment, rows):
 def statistics_page(class_, assignment, rows, pictures):
     """The class's page for the lecturer, with the pictures of `figures`: self-contained HTML."""
     scores = [row.score for row in rows if row.score is not None]
-    pictures = {name: "data:image/svg+xml;base64," + base64.b64encode(each["svg"]).decode()
-                for name, each in pictures.items()}
+    pictures = {
+        name: "data:image/svg+xml;base64," + base64.b64encode(each["svg"]).decode()
+        for name, each in pictures.items()
+    }
     return _page(
-        "statistics.html", class_=class_, assignment=assignment, rows=rows, questions=counted(assignment, rows),
+        "statistics.html", class_=class_, assignment=assignment, rows=rows,
+        questions=counted(assignment, rows),
         statuses=Counter(row.status for row in rows), outcomes=OUTCOMES, pictures=pictures, scores=scores,
-        mean=statistics.fmean(scores) if scores else None, median=statistics.median(scores) if scores else None,
+        mean=statistics.fmean(scores) if scores else None,
+        median=statistics.median(scores) if scores else None,
         attention=[row for row in rows if row.result and (row.score is None or row.remarks)],
         unsafe=UNSAFE if any(row.result and row.result["unsafe"] for row in rows) else "",
         late=sum(bool(row.late.days) for row in rows),
@@ -375,8 +422,17 @@ def figures(assignment, rows):
     made = {"scores": charts.scores([row.score for row in rows if row.score is not None], assignment.points)}
     if any(sum(each["outcomes"].values()) for each in counts.values()):
         made["questions"] = charts.questions(
-            [each["title"] for each in counts.values()], [each["outcomes"] for each in counts.values()], OUTCOMES)
-    named = [(count, each["title"], _in_words(name)) for each in counts.values() for name, count in each["mistakes"]]
+            [each["title"] for each in counts.values()],
+            [each["outcomes"] for each in counts.values()],
+            OUTCOMES,
+        )
+    named = [
+        (count, each["title"], _in_words(name))
+        for each in counts.values()
+        for name, count in each["mistakes"]
+    ]
     if named:
         made["mistakes"] = charts.mistakes(sorted(named, key=lambda item: (-item[0], item[1:])))
-    return {name: {"svg": charts.as_svg(figure), "png": charts.as_png(figure)} for name, figure in made.items()}
+    return {
+        name: {"svg": charts.as_svg(figure), "png": charts.as_png(figure)} for name, figure in made.items()
+    }

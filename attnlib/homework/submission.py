@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from attnlib.homework import cell_code
 from attnlib.homework.cell_code import Unparsed, read_code
 
-LARGEST = 200_000_000       # bytes of a file
+LARGEST = 200_000_000  # bytes of a file
 MOST_CELLS = 3_000
-MOST_ORDERED = 500          # cells; who has more has them in order
-MOST_ANALYSED = 3_000_000   # characters of code; what is beyond is run and not looked into
-WRITTEN = 20_000            # characters of a written answer
+MOST_ORDERED = 500  # cells; who has more has them in order
+MOST_ANALYSED = 3_000_000  # characters of code; what is beyond is run and not looked into
+WRITTEN = 20_000  # characters of a written answer
 
 _KIND = {"code": "code", "markdown": "text", "heading": "text", "html": "text"}
 
@@ -70,13 +70,19 @@ def read(data):
         Outputs are dropped. Old formats, other encodings, missing metadata are no obstacle.
     """
     if not data.strip(b"\0 \t\r\n"):
-        return Unreadable("The file is empty." if not data else "The file holds nothing but blanks or zero bytes.")
+        return Unreadable(
+            "The file is empty." if not data else "The file holds nothing but blanks or zero bytes."
+        )
     if len(data) > LARGEST:
         return Unreadable(f"The file has {len(data) // 10**6} MB. Clear all outputs and hand it in again.")
     if data.startswith(b"PK\x03\x04"):
         return Unreadable("The file is a zip archive with another name. Hand in the notebook that is in it.")
-    if data.startswith((b"%PDF", b"\x89PNG", b"\xff\xd8\xff", b"\x1f\x8b", b"Rar!", b"7z\xbc\xaf", b"\xd0\xcf\x11")):
-        return Unreadable("The file is a PDF, an image or an archive with another name. Hand in the .ipynb file.")
+    if data.startswith(
+        (b"%PDF", b"\x89PNG", b"\xff\xd8\xff", b"\x1f\x8b", b"Rar!", b"7z\xbc\xaf", b"\xd0\xcf\x11")
+    ):
+        return Unreadable(
+            "The file is a PDF, an image or an archive with another name. Hand in the .ipynb file."
+        )
     text, notes = _decoded(data)
     found, reason = _json(text, notes)
     if reason:
@@ -94,7 +100,7 @@ def _decoded(data):
         (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"),
     ):  # fmt: skip
         if data.startswith(mark):
-            data, encoding = data[len(mark):], name
+            data, encoding = data[len(mark) :], name
             break
     else:
         encoding = {b"{\0": "utf-16-le", b"\0{": "utf-16-be"}.get(data[:2], "utf-8")
@@ -127,7 +133,7 @@ def _json(text, notes):
 
 def _no_json(text, error):
     if re.search(r"^(?:<<<<<<<|>>>>>>>) ", text, re.M):
-        return "The file holds the marks of a merge that was not finished (<<<<<<<). Settle it and hand in again."
+        return "The file holds the marks of an unfinished merge (<<<<<<<). Settle it and hand in again."
     if not text.startswith(("{", "[")):
         script = re.search(r'^(?:import |from |def |class |#|%|"""|print)', text, re.M)
         kind = "looks like a Python script" if script else "is something else"
@@ -136,21 +142,27 @@ def _no_json(text, error):
         return "The file is nested too deeply to be a notebook."
     place = getattr(error, "pos", 0)
     if place >= len(text) - 2 or "Unterminated" in str(error):
-        return "The file breaks off in the middle. It was cut while it was saved or uploaded; hand it in again."
+        return (
+            "The file breaks off in the middle. It was cut while it was saved or uploaded; hand it in again."
+        )
     line = getattr(error, "lineno", 1)
-    return f"The file is a damaged notebook: its JSON is wrong in line {line}. Open it in Jupyter, save, hand in again."
+    return f"The file is a damaged notebook: its JSON is wrong in line {line}. Open it and hand in again."
 
 
 def _notebook(found, notes):
-    if isinstance(found, dict) and isinstance(found.get("content"), dict):     # as a Jupyter server hands it out
+    if isinstance(found, dict) and isinstance(found.get("content"), dict):  # as a Jupyter server hands it out
         found = found["content"]
     cells = _raw_cells(found)
     if cells is None:
         return Unreadable("The file is no notebook: it is JSON without cells. Hand in the .ipynb file.")
     if found.get("nbformat") not in (4, None):
-        notes.append(f"The notebook is in format {str(found.get('nbformat'))[:20]} and not 4; it was read as far as it goes.")
+        notes.append(
+            f"The notebook is in format {str(found.get('nbformat'))[:20]} and not 4; it was read anyway."
+        )
     if len(cells) > MOST_CELLS:
-        notes.append(f"The notebook has {len(cells)} cells; those after the first {MOST_CELLS} were left out.")
+        notes.append(
+            f"The notebook has {len(cells)} cells; those after the first {MOST_CELLS} were left out."
+        )
     read = [_cell(number, cell) for number, cell in enumerate(cells[:MOST_CELLS], 1)]
     broken = sum(cell is None for cell in read)
     if broken:
@@ -168,7 +180,9 @@ def _raw_cells(found):
     if not isinstance(sheets, list):
         return None
     return [
-        cell for sheet in sheets if isinstance(sheet, dict) and isinstance(sheet.get("cells"), list)
+        cell
+        for sheet in sheets
+        if isinstance(sheet, dict) and isinstance(sheet.get("cells"), list)
         for cell in sheet["cells"]
     ]
 
@@ -255,10 +269,10 @@ class _Step:
 
     label: str
     source: str
-    code: object = None        # Code, or None where it cannot be read
-    cell: Cell | None = None   # None for a given cell that the student has lost
-    id: str = ""               # of the given cell that it is
-    moved_for: str = ""        # the label of the cell that had to run before
+    code: object = None  # Code, or None where it cannot be read
+    cell: Cell | None = None  # None for a given cell that the student has lost
+    id: str = ""  # of the given cell that it is
+    moved_for: str = ""  # the label of the cell that had to run before
 
 
 def plan(assignment, notebook):
@@ -306,8 +320,9 @@ class _Planner:
         found = re.search(r"local_check\(\s*['\"](\w{1,40})['\"]\s*,\s*['\"](\w{1,40})['\"]", code)
         if found and wanted and found.groups() != (self.assignment.id, wanted):
             self.plan.note(
-                f"The notebook is that of {found[1]}, variant {found[2]}; this class has {self.assignment.id}, "
-                f"variant {wanted}, and was graded by that.")
+                f"The notebook is that of {found[1]}, variant {found[2]}; this class has "
+                f"{self.assignment.id}, variant {wanted}, and was graded by that."
+            )
 
     # ---------------------------------------------------------------------- one cell at a time
 
@@ -323,14 +338,18 @@ class _Planner:
         if cell.id.startswith("check-") and cell.id not in self.seen_checks and not answers:
             self.seen_checks.add(cell.id)
             if code is None or not cell_code.only_checks(code):
-                self.plan.note(f"{_capital(cell.label)} is a locked check and was changed; the grader has its own.")
+                self.plan.note(
+                    f"{_capital(cell.label)} is a locked check and was changed; the grader has its own."
+                )
             return
         if code and cell_code.only_checks(code):
             return
         if cell.locked and answers:
             named = ", ".join(f"`{name}`" for name in answers)
-            self.plan.note(f"{_capital(cell.label)} is locked, yet defines {named}; it was run as an answer.",
-                           *(self.asked[name].id for name in answers))
+            self.plan.note(
+                f"{_capital(cell.label)} is locked, yet defines {named}; it was run as an answer.",
+                *(self.asked[name].id for name in answers),
+            )
         label = cell.label
         if answers and not cell.id:
             label = f"cell {cell.number} ({', '.join(self.asked[name].id for name in answers)})"
@@ -362,14 +381,21 @@ class _Planner:
         ours = self.given_code[id]
         untouched = code is not None and cell_code.same_code(code, ours)
         if id in self.seen_given and untouched:
-            return                                      # a copy, which changes nothing
+            return  # a copy, which changes nothing
         if id not in self.seen_given:
             self.seen_given.add(id)
             self.steps.append(_Step(f"cell {cell.number} ({id})", self.given[id], ours, cell, id))
         if untouched:
             return
-        more = [] if code is None else [
-            statement for statement in code.statements if not cell_code.bound_by(statement) & set(ours.defines)]
+        more = (
+            []
+            if code is None
+            else [
+                statement
+                for statement in code.statements
+                if not cell_code.bound_by(statement) & set(ours.defines)
+            ]
+        )
         answers = code is not None and [name for name in self.asked if name in code.defines]
         if answers:
             dropped = [statement for statement in code.statements if statement not in more]
@@ -377,7 +403,8 @@ class _Planner:
             self.steps.append(_Step(f"cell {cell.number}", rest, self._read(rest), cell))
         self.plan.note(
             f"{_capital(cell.label)} is locked and was changed; it was run as it was given"
-            + (", then what else stands in it." if answers else "."))
+            + (", then what else stands in it." if answers else ".")
+        )
 
     # -------------------------------------------------------------------------- whole notebook
 
@@ -395,30 +422,40 @@ class _Planner:
         """A cell split in its middle: neighbours of which one is no Python alone, and all together are."""
         for count in (2, 3):
             for place in range(len(self.steps)):
-                parts = self.steps[place:place + count]
+                parts = self.steps[place : place + count]
                 if len(parts) == count and self._are_one(parts):
                     joined = "\n".join(part.source for part in parts)
                     code = self._read(joined)
                     ids = [self.asked[name].id for name in self.asked if code and name in code.defines]
                     if ids:
-                        label = f"cells {_listed([str(part.cell.number) for part in parts])} ({', '.join(ids)})"
-                        self.plan.note(f"{_capital(label)} are one cell that was split; they were run as one.", *ids)
-                        self.steps[place:place + count] = [_Step(label, joined, code, parts[0].cell)]
+                        label = (
+                            f"cells {_listed([str(part.cell.number) for part in parts])} ({', '.join(ids)})"
+                        )
+                        self.plan.note(
+                            f"{_capital(label)} are one cell that was split; they were run as one.", *ids
+                        )
+                        self.steps[place : place + count] = [_Step(label, joined, code, parts[0].cell)]
 
     @staticmethod
     def _are_one(parts):
         cells = [part.cell for part in parts]
         broken = any(part.code is None for part in parts) or all(_goes_on(part.source) for part in parts[1:])
-        return all(cells) and broken and not any(part.id for part in parts) and all(
-            b.number - a.number == 1 for a, b in zip(cells, cells[1:], strict=False)
-        ) and not any(cell.id in (other.id for other in cells[:i]) for i, cell in enumerate(cells) if cell.id)
+        return (
+            all(cells)
+            and broken
+            and not any(part.id for part in parts)
+            and all(b.number - a.number == 1 for a, b in zip(cells, cells[1:], strict=False))
+            and not any(
+                cell.id in (other.id for other in cells[:i]) for i, cell in enumerate(cells) if cell.id
+            )
+        )
 
     def _lost_cells(self):
         """Given cells that the student no longer has come where the source has them."""
         for id, source in self.given.items():
             if id in self.seen_given:
                 continue
-            before = self.order[:self.order.index(id)]
+            before = self.order[: self.order.index(id)]
             places = [i for i, step in enumerate(self.steps) if self._role(step) in before]
             step = _Step(f"the given cell {id}", source, self.given_code[id], id=id)
             self.steps.insert(places[-1] + 1 if places else 0, step)
@@ -459,20 +496,26 @@ class _Planner:
         step.code = self._read(step.source) or step.code
         if step.code and not step.code.statements:
             step.source = ""
-        self.plan.note(f"{_capital(step.label)} is an unanswered copy of `{name}` and was not run.", question.id)
+        self.plan.note(
+            f"{_capital(step.label)} is an unanswered copy of `{name}` and was not run.", question.id
+        )
 
     def _several(self, name, question, answered):
         labels = [step.label for step in answered]
         own = [step for step in answered if step.cell.id == question.id]
         last = answered[-1]
         if question.kind in ("function", "test") or not own or own[-1] is last:
-            self.plan.note(f"`{name}` is defined in {_listed(labels)}; the last that runs counts.", question.id)
+            self.plan.note(
+                f"`{name}` is defined in {_listed(labels)}; the last that runs counts.", question.id
+            )
             return
         # Names of values, such as `query`, are used again further down for other things.
         kept = f"_answer_to_{question.id}" if question.id.isidentifier() else f"_answer_to_{name}"
         own[-1].source += f"\n{kept} = {name}"
         self.plan.names[question.id] = kept
-        self.plan.note(f"`{name}` gets a value again in {last.label}; what {own[-1].label} gave it counts.", question.id)
+        self.plan.note(
+            f"`{name}` gets a value again in {last.label}; what {own[-1].label} gave it counts.", question.id
+        )
 
     def _in_order(self):
         """A cell that needs what only a later cell defines runs after it, as it did when it was written."""
@@ -481,7 +524,11 @@ class _Planner:
         before, queue, placed, known = self.steps, list(self.steps), [], set()
         while queue:
             step = queue.pop(0)
-            wanted = step.code.uses - known if step.code and not any(s.code and s.code.stars for s in placed) else ()
+            wanted = (
+                step.code.uses - known
+                if step.code and not any(s.code and s.code.stars for s in placed)
+                else ()
+            )
             later = [other for other in queue if wanted and other.code and wanted & set(other.code.defines)]
             helper = later[0] if later else None
             if helper and not step.moved_for == helper.label and self._may_move(helper, queue):
@@ -494,14 +541,17 @@ class _Planner:
         for step in placed:
             if step.moved_for and before.index(step) < placed.index(step):
                 ids = [self.asked[name].id for name in self.asked if step.code and name in step.code.defines]
-                self.plan.note(f"{_capital(step.label)} needs what only {step.moved_for} defines, which stands below; "
-                               "that one was run first.", *ids)
+                self.plan.note(
+                    f"{_capital(step.label)} needs what only {step.moved_for} defines, which stands below; "
+                    "that one was run first.",
+                    *ids,
+                )
         self.steps = placed
 
     @staticmethod
     def _may_move(helper, queue):
         """Not past another cell that binds the same names: which comes last would change."""
-        between = queue[:queue.index(helper)]
+        between = queue[: queue.index(helper)]
         return not any(other.code and set(other.code.defines) & set(helper.code.defines) for other in between)
 
     def _unanswered(self):
@@ -520,7 +570,9 @@ class _Planner:
             label = cell.label if cell.id == question.id else f"{cell.label}, which speaks of `{name}`,"
             if cell.kind != "code" and _speaks_of(cell.source, name):
                 kind = "a text cell" if cell.kind == "text" else "a raw cell"
-                return f"{_capital(label)} was turned into {kind}, which does not run: `{name}` is not defined."
+                return (
+                    f"{_capital(label)} was turned into {kind}, which does not run: `{name}` is not defined."
+                )
             if cell.kind == "code":
                 code = self._read(cell.source)
                 if code is None:
@@ -538,8 +590,11 @@ class _Planner:
             found = cell_code.forbidden_in(codes, name, question.forbids) if question.forbids else []
             if found:
                 self.plan.forbidden[question.id] = found
-                self.plan.note(f"`{name}` makes use of {_listed([f'`{each}`' for each in found])}, which this "
-                               "question asks you to write yourself.", question.id)
+                self.plan.note(
+                    f"`{name}` makes use of {_listed([f'`{each}`' for each in found])}, which this "
+                    "question asks you to write yourself.",
+                    question.id,
+                )
 
     # ------------------------------------------------------------------------- written answers
 
@@ -566,8 +621,17 @@ class _Planner:
     def _free_texts(self, question):
         """Texts of the student's own behind the task, or anywhere where no task is left."""
         cells = list(self.notebook.cells)
-        start = next((i + 1 for i, cell in enumerate(cells) if cell.id == f"task-{question.id}"
-                      or cell.kind == "text" and question.text[:60] and question.text[:60] in cell.source), None)
+        start = next(
+            (
+                i + 1
+                for i, cell in enumerate(cells)
+                if cell.id == f"task-{question.id}"
+                or cell.kind == "text"
+                and question.text[:60]
+                and question.text[:60] in cell.source
+            ),
+            None,
+        )
         if start is None:
             return []
         found = []
@@ -590,9 +654,12 @@ def _outline(assignment):
         from attnlib.homework.source import source
 
         cells = [(cell.metadata["nbgrader"], cell) for cell in source(assignment, ()).cells]
-        given = {mark["grade_id"]: cell.source for mark, cell in cells
-                 if cell.cell_type == "code" and mark["locked"] and not mark["grade_id"].startswith("check-")}
-        _outlines.clear()           # one class at a time
+        given = {
+            mark["grade_id"]: cell.source
+            for mark, cell in cells
+            if cell.cell_type == "code" and mark["locked"] and not mark["grade_id"].startswith("check-")
+        }
+        _outlines.clear()  # one class at a time
         texts = {cell.source.strip() for _, cell in cells if cell.cell_type == "markdown"}
         _outlines[key] = given, [mark["grade_id"] for mark, _ in cells], texts
     return _outlines[key]

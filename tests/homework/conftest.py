@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))     # for the helpers that lie beside the tests
+sys.path.insert(0, str(Path(__file__).parent))  # for the helpers that lie beside the tests
 from small_assignment import SMALL, InProcess, good  # noqa: E402
 
 

@@ -47,6 +47,7 @@ def _of_a_question(add, id, name, stub):
     def with_cells(change):
         def changed(notebook):
             change(notebook["cells"], at(notebook))
+
         return changed
 
     def duplicated(cells, i):
@@ -73,7 +74,7 @@ def _of_a_question(add, id, name, stub):
     def split(cells, i):
         lines = cells[i]["source"].split("\n")
         middle = max(len(lines) - 1, 1)
-        if len(lines) == 1:     # in the middle of the line
+        if len(lines) == 1:  # in the middle of the line
             middle = len(lines[0]) - 1
             first, rest = lines[0][:middle], lines[0][middle:]
         else:
@@ -115,12 +116,15 @@ def _of_cells(add):
         notebook["cells"].reverse()
 
     def one_cell(notebook):
-        notebook["cells"] = [code("\n".join(c["source"] for c in notebook["cells"] if c["cell_type"] == "code"))]
+        notebook["cells"] = [
+            code("\n".join(c["source"] for c in notebook["cells"] if c["cell_type"] == "code"))
+        ]
 
     def pairs_merged(notebook):
         codes = [c for c in notebook["cells"] if c["cell_type"] == "code"]
         notebook["cells"] = [
-            {**a, "source": a["source"] + "\n" + b["source"]} for a, b in zip(codes, codes[1:], strict=False)]
+            {**a, "source": a["source"] + "\n" + b["source"]} for a, b in zip(codes, codes[1:], strict=False)
+        ]
 
     def failing_cells(notebook):
         for place in range(len(notebook["cells"]), -1, -1):
@@ -131,7 +135,9 @@ def _of_cells(add):
             notebook["cells"].insert(place, code("for ( in ]"))
 
     def magics(notebook):
-        notebook["cells"].insert(0, code("%matplotlib inline\n%load_ext nothing_of_this_name\n!pip list\nlen?"))
+        notebook["cells"].insert(
+            0, code("%matplotlib inline\n%load_ext nothing_of_this_name\n!pip list\nlen?")
+        )
         notebook["cells"].insert(1, code("%%bash\necho 1"))
 
     def timed(notebook):
@@ -149,7 +155,8 @@ def _of_cells(add):
 
     def given_doubled(notebook):
         notebook["cells"] = [
-            copy.deepcopy(c) for c in notebook["cells"] for _ in range(1 + grade_id(c).startswith("given-"))]
+            copy.deepcopy(c) for c in notebook["cells"] for _ in range(1 + grade_id(c).startswith("given-"))
+        ]
 
     def given_last(notebook):
         notebook["cells"].sort(key=lambda c: grade_id(c).startswith("given-"))
@@ -275,19 +282,34 @@ def _of_the_file(add, every):
     def outputs_30_mb(notebook):
         for cell in notebook["cells"]:
             if cell["cell_type"] == "code":
-                cell["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "0123456789" * 1_000_000}]
+                cell["outputs"] = [
+                    {"output_type": "stream", "name": "stdout", "text": "0123456789" * 1_000_000}
+                ]
                 break
         else:
             raise AssertionError
         notebook["cells"][-1].setdefault("outputs", ["x" * 20_000_000])
 
     def attachments(notebook):
-        notebook["cells"].insert(2, {
-            "cell_type": "markdown", "metadata": {}, "source": "![p](attachment:p.png)",
-            "attachments": {"p.png": {"image/png": "iVBORw0KGgo="}}})
+        notebook["cells"].insert(
+            2,
+            {
+                "cell_type": "markdown",
+                "metadata": {},
+                "source": "![p](attachment:p.png)",
+                "attachments": {"p.png": {"image/png": "iVBORw0KGgo="}},
+            },
+        )
 
     def damaged_cells(notebook):
-        notebook["cells"] += [None, 3, "text", {}, {"cell_type": "code"}, {"cell_type": "code", "source": {"a": 1}}]
+        notebook["cells"] += [
+            None,
+            3,
+            "text",
+            {},
+            {"cell_type": "code"},
+            {"cell_type": "code", "source": {"a": 1}},
+        ]
 
     def surrogates(notebook):
         notebook["cells"].append(code("broken = '\ud800'"))
@@ -296,8 +318,8 @@ def _of_the_file(add, every):
         return {"type": "notebook", "format": "json", "content": notebook}
 
     for change in [
-        lists, crlf_sources, julia, no_kernel, widgets, minor_99, no_format, format_3, format_2, outputs_30_mb,
-        attachments, damaged_cells, surrogates, from_a_server,
+        lists, crlf_sources, julia, no_kernel, widgets, minor_99, no_format, format_3, format_2,
+        outputs_30_mb,         attachments, damaged_cells, surrogates, from_a_server,
     ]:  # fmt: skip
         add(change.__name__, change)
     add("crlf", same, dump=lambda n: json.dumps(n, indent=1).replace("\n", "\r\n").encode())
@@ -316,8 +338,12 @@ def _of_the_file(add, every):
     add("web_page", same, every, dump=lambda n: b"<!DOCTYPE html><html><body>double</body></html>")
     add("pdf", same, every, dump=lambda n: b"%PDF-1.7 ...")
     add("zipped", same, every, dump=zipped)
-    add("merge_marks", same, every,
-        dump=lambda n: json.dumps(n, indent=1).replace('"cells"', '\n<<<<<<< HEAD\n"cells"', 1).encode())
+    add(
+        "merge_marks",
+        same,
+        every,
+        dump=lambda n: json.dumps(n, indent=1).replace('"cells"', '\n<<<<<<< HEAD\n"cells"', 1).encode(),
+    )
     add("other_json", same, every, dump=lambda n: b'{"name": "package", "version": 1}')
     add("a_list", same, every, dump=lambda n: b"[1, 2, 3]")
     add("a_number", same, every, dump=lambda n: b"17")
@@ -342,7 +368,12 @@ def as_worksheets(notebook, version):
             cell["input"] = cell.pop("source")
             cell |= {"language": "python", "collapsed": False, "outputs": []}
         cells.append(cell)
-    return {"metadata": {"name": ""}, "nbformat": version, "nbformat_minor": 0, "worksheets": [{"cells": cells}]}
+    return {
+        "metadata": {"name": ""},
+        "nbformat": version,
+        "nbformat_minor": 0,
+        "worksheets": [{"cells": cells}],
+    }
 
 
 def zipped(notebook):

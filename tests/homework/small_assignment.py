@@ -39,7 +39,8 @@ QUESTIONS = (
         text="Write `double(x)`.", stub='def double(x):\n    """Twice x."""', solution="    return x + x",
         judge=judge_double, forbids=("multiply",)),
     Question(
-        id="total", title="The sum", given="NUMBERS = np.array([1, 2, 3])", kind="value", name="total", points=2, part=1, minutes=5,
+        id="total", title="The sum", given="NUMBERS = np.array([1, 2, 3])", kind="value",
+        name="total", points=2, part=1, minutes=5,
         text="Sum `NUMBERS` into `total`.", stub="total = ...", solution="total = int(NUMBERS.sum())",
         judge=judge_total),
     Question(
@@ -88,7 +89,9 @@ class InProcess:
 
     def __enter__(self):
         for label, text in self.cells:
-            text = "\n".join(line for line in text.split("\n") if "local_check" not in line and line[:1] != "%")
+            text = "\n".join(
+                line for line in text.split("\n") if "local_check" not in line and line[:1] != "%"
+            )
             with contextlib.redirect_stdout(None):
                 try:
                     exec(compile(text, label, "exec"), self.names)

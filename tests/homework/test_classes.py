@@ -95,7 +95,8 @@ def test_no_moments(text):
 
 
 @pytest.mark.parametrize("data", [
-    "student,points\nann,\"1,5\"\n\nZoë,2\n".encode(), "\ufeffStudent;Points\r\nann;1,5\r\nZoë;2\r\n".encode(),
+    "student,points\nann,\"1,5\"\n\nZoë,2\n".encode(),
+    "\ufeffStudent;Points\r\nann;1,5\r\nZoë;2\r\n".encode(),
     "student\tpoints\nann\t1,5\nZoë\t2\n".encode("utf-16"), "student;points\rann;1,5\rZoë;2".encode("cp1252"),
 ])  # fmt: skip
 def test_tables_of_any_program(tmp_path, data):

@@ -46,14 +46,29 @@ def students(found):
 
 
 def test_a_folder_of_notebooks(tmp_path, small, data):
-    laid(tmp_path, {"ann.ipynb": data, "hw1_bob.ipynb": data, "cem-hw1.ipynb": data, "notes.pdf": b"%PDF-1.4",
-                    "README.md": b"Read me.", "marks.csv": b"a,b", ".DS_Store": b"x",
-                    ".ipynb_checkpoints/ann.ipynb": data, "renamed.json": data, "dora.ipynb.txt": data})
+    laid(
+        tmp_path,
+        {
+            "ann.ipynb": data,
+            "hw1_bob.ipynb": data,
+            "cem-hw1.ipynb": data,
+            "notes.pdf": b"%PDF-1.4",
+            "README.md": b"Read me.",
+            "marks.csv": b"a,b",
+            ".DS_Store": b"x",
+            ".ipynb_checkpoints/ann.ipynb": data,
+            "renamed.json": data,
+            "dora.ipynb.txt": data,
+        },
+    )
     found = collect(tmp_path, small)
     assert students(found) == ["ann", "bob", "cem", "dora", "renamed"]
     assert found.submissions[0].read() == data and found.submissions[0].handed_in is None
     assert sorted(found.left_out) == [
-        ("README.md", "is no notebook"), ("marks.csv", "is no notebook"), ("notes.pdf", "is no notebook")]
+        ("README.md", "is no notebook"),
+        ("marks.csv", "is no notebook"),
+        ("notes.pdf", "is no notebook"),
+    ]
 
 
 def test_other_json_is_nobodys_notebook(tmp_path, small, data):
@@ -68,11 +83,19 @@ def test_one_notebook(tmp_path, small, data):
 
 
 def test_nbgraders_tree(tmp_path, small, data):
-    laid(tmp_path, {
-        "ann/hw1/hw1.ipynb": data, "ann/hw1/timestamp.txt": b"2025-02-02 15:58:23.948203 UTC",
-        "ann/hw2/hw2.ipynb": OTHER, "bob/hw1/my answers.ipynb": data, "bob/hw1/picture.png": b"\x89PNG",
-        "cem/hw1/essay.docx": b"PK\x03\x04 no zip", "stray.ipynb": OTHER,
-        "bob/hw1/timestamp.txt": b"no time at all"})
+    laid(
+        tmp_path,
+        {
+            "ann/hw1/hw1.ipynb": data,
+            "ann/hw1/timestamp.txt": b"2025-02-02 15:58:23.948203 UTC",
+            "ann/hw2/hw2.ipynb": OTHER,
+            "bob/hw1/my answers.ipynb": data,
+            "bob/hw1/picture.png": b"\x89PNG",
+            "cem/hw1/essay.docx": b"PK\x03\x04 no zip",
+            "stray.ipynb": OTHER,
+            "bob/hw1/timestamp.txt": b"no time at all",
+        },
+    )
     for where in (tmp_path, tmp_path.parent):
         found = collect(where, small)
         assert students(found) == ["ann", "bob", "cem"]
@@ -84,15 +107,19 @@ def test_nbgraders_tree(tmp_path, small, data):
 
 
 def test_moodles_zip(tmp_path, small, data):
-    (tmp_path / "m.zip").write_bytes(zipped({
-        "Ada Lovelace_1234_assignsubmission_file_/hw1.ipynb": data,
-        "Zoë Ünal_77_assignsubmission_file_/deep/er/x.ipynb": data,
-        "Bo Li_5_assignsubmission_file_/work.zip": zipped({"a/hw1.ipynb": data, "a/data.csv": b"1"}),
-        "Cy Lo_6_assignsubmission_file_hw1.ipynb": data,
-        "Di Mo_7_assignsubmission_file_/report.pdf": b"%PDF",
-        "Di Mo_7_assignsubmission_onlinetext_/onlinetext.html": b"<p>Sorry.</p>",
-        "__MACOSX/._hw1.ipynb": b"junk",
-    }))
+    (tmp_path / "m.zip").write_bytes(
+        zipped(
+            {
+                "Ada Lovelace_1234_assignsubmission_file_/hw1.ipynb": data,
+                "Zoë Ünal_77_assignsubmission_file_/deep/er/x.ipynb": data,
+                "Bo Li_5_assignsubmission_file_/work.zip": zipped({"a/hw1.ipynb": data, "a/data.csv": b"1"}),
+                "Cy Lo_6_assignsubmission_file_hw1.ipynb": data,
+                "Di Mo_7_assignsubmission_file_/report.pdf": b"%PDF",
+                "Di Mo_7_assignsubmission_onlinetext_/onlinetext.html": b"<p>Sorry.</p>",
+                "__MACOSX/._hw1.ipynb": b"junk",
+            }
+        )
+    )
     found = collect(tmp_path / "m.zip", small)
     assert students(found) == ["Ada-Lovelace_1234", "Bo-Li_5", "Cy-Lo_6", "Di-Mo_7", "Zoë-Ünal_77"]
     assert [bool(each.unreadable) for each in found.submissions] == [False, False, False, True, False]
@@ -102,30 +129,47 @@ def test_moodles_zip(tmp_path, small, data):
 
 
 def test_canvas_zip(tmp_path, small, data):
-    (tmp_path / "c.zip").write_bytes(zipped({
-        "lovelaceada_123_456_hw1.ipynb": b"old", "lovelaceada_123_457_hw1-1.ipynb": data,
-        "lovelaceada_123_458_hw1-2.ipynb": data + b" ", "liubo_LATE_99_1_hw1.ipynb": data,
-        "two_words_98_2_my_hw1_3_4.ipynb": data,
-    }))
+    (tmp_path / "c.zip").write_bytes(
+        zipped(
+            {
+                "lovelaceada_123_456_hw1.ipynb": b"old",
+                "lovelaceada_123_457_hw1-1.ipynb": data,
+                "lovelaceada_123_458_hw1-2.ipynb": data + b" ",
+                "liubo_LATE_99_1_hw1.ipynb": data,
+                "two_words_98_2_my_hw1_3_4.ipynb": data,
+            }
+        )
+    )
     found = collect(tmp_path / "c.zip", small)
     assert students(found) == ["liubo_99", "lovelaceada_123", "two_words_98"]
     assert [each.late for each in found.submissions] == [True, False, False]
     ada = found.submissions[1]
-    assert ada.read() == data + b" " and any("hw1-2.ipynb counts, which is newer" in note for note in ada.notes)
+    assert ada.read() == data + b" " and any(
+        "hw1-2.ipynb counts, which is newer" in note for note in ada.notes
+    )
     assert len(ada.notes) == 2 and len(found.left_out) == 2
 
 
 def test_the_file_that_fits_counts_then_the_newest(tmp_path, small, data):
-    laid(tmp_path, {"ann/hw1.ipynb": data, "ann/hw2.ipynb": OTHER, "bob/old.ipynb": data, "bob/new.ipynb": data})
+    laid(
+        tmp_path,
+        {"ann/hw1.ipynb": data, "ann/hw2.ipynb": OTHER, "bob/old.ipynb": data, "bob/new.ipynb": data},
+    )
     os.utime(tmp_path / "ann/hw1.ipynb", (1, 1))
     os.utime(tmp_path / "bob/old.ipynb", (1, 1))
     ann, bob = collect(tmp_path, small).submissions
     assert ann.place == "ann/hw1.ipynb" and "which fits the assignment" in ann.notes[0]
     assert bob.place == "bob/new.ipynb" and "which is newer" in bob.notes[0]
     # Of an archive's entries the dates are their own.
-    (tmp_path / "z.zip").write_bytes(zipped({
-        "cem/b.ipynb": (data, (2024, 1, 1, 0, 0, 0)), "cem/a.ipynb": (data, (2025, 1, 1, 0, 0, 0)),
-        "dora/a.ipynb": data}))
+    (tmp_path / "z.zip").write_bytes(
+        zipped(
+            {
+                "cem/b.ipynb": (data, (2024, 1, 1, 0, 0, 0)),
+                "cem/a.ipynb": (data, (2025, 1, 1, 0, 0, 0)),
+                "dora/a.ipynb": data,
+            }
+        )
+    )
     assert collect(tmp_path / "z.zip", small).submissions[0].place == "cem/a.ipynb"
 
 
@@ -137,8 +181,16 @@ def test_a_second_download_is_the_same_student(tmp_path, small, data):
 
 def test_unreadable_notebooks_are_kept(tmp_path, small, data):
     """The grader names them; here nobody may get lost."""
-    laid(tmp_path, {"ann.ipynb": b"", "bob.ipynb": b"\0\0", "cem.ipynb": data[:-100], "dora.zip": b"PK\x03\x04broken",
-                    "eli.ipynb": zipped({"x/hw1.ipynb": data})})
+    laid(
+        tmp_path,
+        {
+            "ann.ipynb": b"",
+            "bob.ipynb": b"\0\0",
+            "cem.ipynb": data[:-100],
+            "dora.zip": b"PK\x03\x04broken",
+            "eli.ipynb": zipped({"x/hw1.ipynb": data}),
+        },
+    )
     found = collect(tmp_path, small)
     assert students(found) == ["ann", "bob", "cem", "dora", "eli"]
     assert "cannot be read" in found.submissions[3].unreadable
@@ -146,9 +198,18 @@ def test_unreadable_notebooks_are_kept(tmp_path, small, data):
 
 
 def test_a_classs_folder_means_what_was_submitted(tmp_path, small, data):
-    laid(tmp_path, {"class.json": b"{}", "source/hw1/hw1.ipynb": data, "release/hw1/hw1.ipynb": data,
-                    "submitted/ann/hw1/hw1.ipynb": data, "submitted/bob/hw1.ipynb": data,
-                    "submitted/cem/hw1.zip": zipped({"hw1/hw1.ipynb": data}), "submitted/dora/hw2/hw2.ipynb": OTHER})
+    laid(
+        tmp_path,
+        {
+            "class.json": b"{}",
+            "source/hw1/hw1.ipynb": data,
+            "release/hw1/hw1.ipynb": data,
+            "submitted/ann/hw1/hw1.ipynb": data,
+            "submitted/bob/hw1.ipynb": data,
+            "submitted/cem/hw1.zip": zipped({"hw1/hw1.ipynb": data}),
+            "submitted/dora/hw2/hw2.ipynb": OTHER,
+        },
+    )
     assert students(collect(tmp_path, small)) == ["ann", "bob", "cem"]
 
 
@@ -170,10 +231,22 @@ def test_a_single_students_folder(tmp_path, small, data):
 
 def test_names_lead_nowhere(tmp_path, small, data):
     (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "z.zip").write_bytes(zipped({
-        "../../evil.ipynb": data, "/etc/passwd.ipynb": data, "..\\..\\win.ipynb": data, "C:\\x\\drive.ipynb": data,
-        "=cmd|' calc'!A0.ipynb": data, "-rf.ipynb": data, "a\nb.ipynb": data, "x" * 300 + ".ipynb": data,
-        "..ipynb": data, "😀.ipynb": data}))
+    (tmp_path / "in" / "z.zip").write_bytes(
+        zipped(
+            {
+                "../../evil.ipynb": data,
+                "/etc/passwd.ipynb": data,
+                "..\\..\\win.ipynb": data,
+                "C:\\x\\drive.ipynb": data,
+                "=cmd|' calc'!A0.ipynb": data,
+                "-rf.ipynb": data,
+                "a\nb.ipynb": data,
+                "x" * 300 + ".ipynb": data,
+                "..ipynb": data,
+                "😀.ipynb": data,
+            }
+        )
+    )
     before = sorted(tmp_path.rglob("*"))
     found = collect(tmp_path / "in" / "z.zip", small)
     assert sorted(tmp_path.rglob("*")) == before
@@ -198,7 +271,12 @@ def test_links_and_pipes_are_refused(tmp_path, small, data):
         archive.writestr("hw1.ipynb", data)
     found = collect(tmp_path / "in", small)
     assert students(found) == ["ann", "eli"]
-    assert sorted(place for place, _ in found.left_out) == ["bob.ipynb", "cem.ipynb", "eli.zip/dora.ipynb", "folder"]
+    assert sorted(place for place, _ in found.left_out) == [
+        "bob.ipynb",
+        "cem.ipynb",
+        "eli.zip/dora.ipynb",
+        "folder",
+    ]
     # A link that has come in a file's place after it was found is not followed either.
     (tmp_path / "in" / "ann.ipynb").unlink()
     (tmp_path / "in" / "ann.ipynb").symlink_to(secret)
@@ -212,11 +290,19 @@ def test_bombs_are_not_unpacked(tmp_path, small, data, monkeypatch):
     inner = data
     for _ in range(6):
         inner = zipped({"hw1.zip" if inner is not data else "hw1.ipynb": inner})
-    liar = bytearray(bomb)      # says that it holds little
+    liar = bytearray(bomb)  # says that it holds little
     place = liar.rindex(b"PK\x01\x02")
-    liar[place + 24:place + 28] = struct.pack("<I", 100)
-    laid(tmp_path, {"ann/bomb.zip": bomb, "bob/deep.zip": inner, "cem/liar.zip": bytes(liar), "dora/hw1.ipynb": data,
-                    "eli/wide.zip": zipped({"a.zip": b"PK\x03\x04" + b"0" * 9_000_000})})
+    liar[place + 24 : place + 28] = struct.pack("<I", 100)
+    laid(
+        tmp_path,
+        {
+            "ann/bomb.zip": bomb,
+            "bob/deep.zip": inner,
+            "cem/liar.zip": bytes(liar),
+            "dora/hw1.ipynb": data,
+            "eli/wide.zip": zipped({"a.zip": b"PK\x03\x04" + b"0" * 9_000_000}),
+        },
+    )
     found = collect(tmp_path, small)
     assert students(found) == ["ann", "bob", "cem", "dora", "eli"]
     ann, bob, cem, dora, eli = found.submissions

@@ -67,8 +67,15 @@ def test_a_good_submission(tmp_path, in_process):
 
 
 def test_wrong_answers_are_told(tmp_path, in_process):
-    (job,) = handed_in(tmp_path, ann=with_cells(
-        double="def double(x):\n    return x + 1", total="total = 5", mean="def average(x):\n    return x[0]", why=""))
+    (job,) = handed_in(
+        tmp_path,
+        ann=with_cells(
+            double="def double(x):\n    return x + 1",
+            total="total = 5",
+            mean="def average(x):\n    return x[0]",
+            why="",
+        ),
+    )
     result = grade_one(job)
     told = by_id(result)
     assert (result["status"], result["points"]) == ("graded", 3)
@@ -78,8 +85,12 @@ def test_wrong_answers_are_told(tmp_path, in_process):
 
 
 def test_no_answer_a_failed_cell_and_a_stub_are_three_things(tmp_path, in_process):
-    (job,) = handed_in(tmp_path, ann=with_cells(
-        double="", total="total = 6 / 0", mean="def average(x):\n    raise NotImplementedError"))
+    (job,) = handed_in(
+        tmp_path,
+        ann=with_cells(
+            double="", total="total = 6 / 0", mean="def average(x):\n    raise NotImplementedError"
+        ),
+    )
     told = by_id(grade_one(job))
     assert told["double"]["status"] == "not answered" and "defines no `double`" in told["double"]["reason"]
     assert told["total"]["status"] == "graded" and told["total"]["points"] == 0
@@ -116,7 +127,8 @@ def test_our_failures_are_no_zeros(tmp_path, in_process, monkeypatch, where, rea
 
 @pytest.mark.parametrize(("raised", "status", "points"), [
     (ZeroDivisionError("x"), "not graded", None), (Stopped("The session is over."), "not graded", None),
-    (TimeIsUp(), "graded", 0), (Ended("ended its process."), "graded", 0), (NotImplementedError(), "not answered", 0),
+    (TimeIsUp(), "graded", 0), (Ended("ended its process."), "graded", 0),
+    (NotImplementedError(), "not answered", 0),
 ])  # fmt: skip
 def test_what_ends_a_judgement(tmp_path, in_process, monkeypatch, raised, status, points):
     def judge(answer, seed=None):
@@ -163,14 +175,18 @@ def test_any_executor(tmp_path, in_process, executor):
             return future
 
     make = {
-        "threads": lambda: ThreadPoolExecutor(2), "processes": lambda: ProcessPoolExecutor(2, mp_context=FORK),
+        "threads": lambda: ThreadPoolExecutor(2),
+        "processes": lambda: ProcessPoolExecutor(2, mp_context=FORK),
         "homemade": Homemade, "made": lambda: lambda: ProcessPoolExecutor(2, mp_context=FORK),
     }[executor]()  # fmt: skip
     seen = []
     summaries = grade_batch(three(tmp_path / "in"), make, seen.append, folder=tmp_path / "out")
     assert seen == summaries and sorted(each["student"] for each in summaries) == ["ann", "bob", "cem"]
     assert {name: each["points"] for name, each in results(tmp_path / "out").items()} == {
-        "ann": 8, "bob": 7, "cem": None}
+        "ann": 8,
+        "bob": 7,
+        "cem": None,
+    }
     if isinstance(make, Executor):
         make.shutdown()
 
@@ -178,7 +194,9 @@ def test_any_executor(tmp_path, in_process, executor):
 def test_what_is_graded_is_not_graded_again(tmp_path, in_process, monkeypatch):
     jobs = three(tmp_path / "in")
     grade_batch(jobs, ThreadPoolExecutor(1), folder=tmp_path / "out")
-    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in (tmp_path / "out").glob("*.json")}
+    before = {
+        path: (path.read_bytes(), path.stat().st_mtime_ns) for path in (tmp_path / "out").glob("*.json")
+    }
     graded = []
     monkeypatch.setattr(grading, "grade_one", lambda job: graded.append(job.student) or grade_one(job))
     summaries = grade_batch(jobs, ThreadPoolExecutor(1), folder=tmp_path / "out")
@@ -195,7 +213,9 @@ def test_what_is_graded_is_not_graded_again(tmp_path, in_process, monkeypatch):
     graded.clear()
     grade_batch(jobs, ThreadPoolExecutor(1), folder=tmp_path / "out")
     graded.clear()
-    late = [replace(j, submission=replace(j.submission, handed_in=datetime(2025, 1, 1, tzinfo=UTC))) for j in jobs]
+    late = [
+        replace(j, submission=replace(j.submission, handed_in=datetime(2025, 1, 1, tzinfo=UTC))) for j in jobs
+    ]
     grade_batch(late, ThreadPoolExecutor(1), folder=tmp_path / "out")
     assert graded == [] and results(tmp_path / "out")["ann"]["handed_in"] == "2025-01-01T00:00:00+00:00"
 
@@ -229,10 +249,14 @@ def test_regrading_reproduces_and_tells_what_differs(tmp_path, in_process, monke
     assert results(out) == before and not any(each["differences"] or each["kept"] for each in summaries)
     assert not (out / "earlier").exists()
 
-    questions = tuple(replace(q, judge=lambda *_: SMALL.questions[1].judge(5)) if q.id == "total" else q
-                      for q in SMALL.questions)
+    questions = tuple(
+        replace(q, judge=lambda *_: SMALL.questions[1].judge(5)) if q.id == "total" else q
+        for q in SMALL.questions
+    )
     monkeypatch.setattr(grading, "load_assignment", lambda *_: replace(SMALL, questions=questions))
-    summaries = {each["student"]: each for each in grade_batch(jobs, ThreadPoolExecutor(1), folder=out, again=True)}
+    summaries = {
+        each["student"]: each for each in grade_batch(jobs, ThreadPoolExecutor(1), folder=out, again=True)
+    }
     assert "The points were 8 and are 7." in summaries["ann"]["differences"]
     assert "total: points was 2 and is 1." in summaries["ann"]["differences"]
     assert summaries["bob"]["differences"] == summaries["cem"]["differences"] == []
@@ -285,8 +309,12 @@ def sleeps(job):
 def test_processes_that_never_answer_are_given_up(tmp_path, in_process, monkeypatch):
     monkeypatch.setattr(grading, "grade_one", sleeps)
     begun = time.monotonic()
-    grade_batch(three(tmp_path / "in"), lambda: ProcessPoolExecutor(2, mp_context=FORK), folder=tmp_path / "out",
-                patience=2)
+    grade_batch(
+        three(tmp_path / "in"),
+        lambda: ProcessPoolExecutor(2, mp_context=FORK),
+        folder=tmp_path / "out",
+        patience=2,
+    )
     found = results(tmp_path / "out")
     assert found["ann"]["points"] == 8 and "longer than 2 seconds" in found["bob"]["reason"]
     assert time.monotonic() - begun < 30 and not multiprocessing.active_children()
@@ -315,7 +343,9 @@ def test_an_interruption_leaves_whole_files(tmp_path, in_process):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        grade_batch(jobs, lambda: ProcessPoolExecutor(2, mp_context=FORK), interrupted, folder=tmp_path / "out")
+        grade_batch(
+            jobs, lambda: ProcessPoolExecutor(2, mp_context=FORK), interrupted, folder=tmp_path / "out"
+        )
     assert not multiprocessing.active_children()
     assert len(results(tmp_path / "out")) == 5
     summaries = grade_batch(jobs, ThreadPoolExecutor(2), folder=tmp_path / "out")
@@ -339,7 +369,8 @@ grading.session_of = slowly
 grading.load_assignment = lambda *_: SMALL
 jobs = grading.jobs_for(collect(sys.argv[1], SMALL), "hw1", 7, None)
 def make():
-    return ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork"), initializer=grading.begin_worker)
+    fork = multiprocessing.get_context("fork")
+    return ProcessPoolExecutor(2, mp_context=fork, initializer=grading.begin_worker)
 def told(summary):
     print(summary["student"], flush=True)
 grading.grade_batch(jobs, make, told, folder=sys.argv[2])
@@ -348,8 +379,10 @@ grading.grade_batch(jobs, make, told, folder=sys.argv[2])
 
 def test_killed_at_any_moment_and_started_again(tmp_path, in_process):
     """As often as it is killed: the same results as of one run, and nothing is left behind."""
-    names = {f"s{i:02}": good(SMALL) if i % 3 else with_cells(double=f"def double(x):\n    return {i}")
-             for i in range(16)}
+    names = {
+        f"s{i:02}": good(SMALL) if i % 3 else with_cells(double=f"def double(x):\n    return {i}")
+        for i in range(16)
+    }
     jobs = handed_in(tmp_path / "in", **names, bad=b"{")
     grade_batch(jobs, ThreadPoolExecutor(2), folder=tmp_path / "whole")
     words = [sys.executable, "-c", BATCH, tmp_path / "in", tmp_path / "out", Path(__file__).parent]
@@ -384,8 +417,13 @@ if __name__ == "__main__":
 def test_workers_end_with_who_started_them(tmp_path):
     (tmp_path / "workers.py").write_text(WORKERS, encoding="utf-8")
     environment = os.environ | {"PYTHONPATH": str(Path(grading.__file__).parents[2])}
-    process = subprocess.Popen([sys.executable, tmp_path / "workers.py"], stdout=subprocess.PIPE, text=True,
-                               start_new_session=True, env=environment)
+    process = subprocess.Popen(
+        [sys.executable, tmp_path / "workers.py"],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=environment,
+    )
     assert process.stdout.readline() == "busy\n"
     process.kill()
     process.wait()
@@ -412,10 +450,13 @@ def gone(session, seconds=10):
 
 def test_mutated_copies_in_one_batch(tmp_path, in_process):
     """Fifty mutated copies: the batch never stops, what is whole has its points, the rest is named."""
-    asked = [(question.id, question.name, f"{question.stub}\n    raise NotImplementedError")
-             for question in SMALL.questions if question.judge and question.kind == "function"]
+    asked = [
+        (question.id, question.name, f"{question.stub}\n    raise NotImplementedError")
+        for question in SMALL.questions
+        if question.judge and question.kind == "function"
+    ]
     mutants = mutations(good(SMALL), asked)
-    del mutants["zipped"]       # what hands it in opens it
+    del mutants["zipped"]  # what hands it in opens it
     names = {f"m{i:03}": name for i, name in enumerate(mutants)}
     jobs = handed_in(tmp_path / "in", **{key: mutants[name][0] for key, name in names.items()})
     summaries = grade_batch(jobs, ThreadPoolExecutor(1), folder=tmp_path / "out")

@@ -1,4 +1,4 @@
-"""Feedback, grades and statistics: what is known is said, what is not is empty, and nothing runs in a reader."""
+"""Feedback, grades, statistics: what is known is said, what is not is empty, and no code runs in a page."""
 
 import csv
 import io
@@ -28,16 +28,25 @@ def question(id, status="graded", points=0, **more):
 def result(student, *questions, status="graded", **more):
     return {
         "schema": 1, "assignment": "hw1", "student": student, "status": status, "reason": "", "again": False,
-        "points": sum(q["points"] or 0 for q in questions), "out_of": 11, "handed_in": None, "marked_late": False,
+        "points": sum(q["points"] or 0 for q in questions), "out_of": 11,
+        "handed_in": None, "marked_late": False,
         "questions": list(questions), "notes": [], "troubles": [], "unsafe": False,
-        "file": {"place": f"{student}.ipynb", "sha256": "ab" * 32, "bytes": 1}, "class_seed": 7, "variant": "00",
+        "file": {"place": f"{student}.ipynb", "sha256": "ab" * 32, "bytes": 1},
+        "class_seed": 7, "variant": "00",
         "code": "c", "run": {"seconds": 1.0, "versions": {}, "by_question": {}},
     } | more  # fmt: skip
 
 
 def full(student="ann", **more):
-    return result(student, question("double", points=4), question("total", points=2), question("mean", points=2),
-                  question("why", "needs reading", None, answer="Because."), status="needs reading", **more)
+    return result(
+        student,
+        question("double", points=4),
+        question("total", points=2),
+        question("mean", points=2),
+        question("why", "needs reading", None, answer="Because."),
+        status="needs reading",
+        **more,
+    )
 
 
 def lost(student="cem", status="unreadable"):
@@ -81,19 +90,48 @@ def page(class_, student="ann"):
 
 
 def test_grades(class_):
-    written(class_, full(), result("bob", question("double", points=2, misconception="adds_one"),
-                                   question("total"), question("mean", "not answered"), question("why", points=0)))
+    written(
+        class_,
+        full(),
+        result(
+            "bob",
+            question("double", points=2, misconception="adds_one"),
+            question("total"),
+            question("mean", "not answered"),
+            question("why", points=0),
+        ),
+    )
     found = table(class_)
     assert list(found["ann"]) == [
-        "student", "status", "score", "out_of", "late_days", "final", "double", "total", "mean", "why", "remarks"]
-    assert found["ann"]["score"] == "8" and found["ann"]["why"] == "" and found["ann"]["status"] == "needs reading"
+        "student",
+        "status",
+        "score",
+        "out_of",
+        "late_days",
+        "final",
+        "double",
+        "total",
+        "mean",
+        "why",
+        "remarks",
+    ]
+    assert (
+        found["ann"]["score"] == "8"
+        and found["ann"]["why"] == ""
+        and found["ann"]["status"] == "needs reading"
+    )
     assert found["bob"]["score"] == found["bob"]["final"] == "2" and found["bob"]["mean"] == "0"
 
 
 @pytest.mark.parametrize("status", ["unreadable", "not graded"])
 def test_not_graded_is_empty_and_never_zero(class_, status):
-    part = result("dora", question("double", points=4), question("total", "not graded", None),
-                  status="not graded", reason="Not graded: The sum.")
+    part = result(
+        "dora",
+        question("double", points=4),
+        question("total", "not graded", None),
+        status="not graded",
+        reason="Not graded: The sum.",
+    )
     written(class_, lost("cem", status), part)
     class_.path("graded", "hw1", "eli.json").write_text("{ broken", encoding="utf-8")
     write_reports(class_, SMALL)
@@ -101,12 +139,19 @@ def test_not_graded_is_empty_and_never_zero(class_, status):
     for student in ("cem", "dora", "eli"):
         assert found[student]["score"] == found[student]["final"] == "" and found[student]["remarks"]
     assert found["dora"]["double"] == "4" and found["dora"]["total"] == ""
-    assert "No" not in found["cem"]["final"] and "zero" in page(class_, "cem") and "zero" in page(class_, "eli")
+    assert (
+        "No" not in found["cem"]["final"] and "zero" in page(class_, "cem") and "zero" in page(class_, "eli")
+    )
 
 
 def test_lateness_is_taken_off_and_said(class_):
-    written(class_, full("ann", handed_in="2025-10-31T23:59:00+00:00"), full("bob", handed_in="2025-11-01T10:00:00"),
-            full("cem", handed_in="2025-11-09T10:00:00+00:00"), full("dora", marked_late=True))
+    written(
+        class_,
+        full("ann", handed_in="2025-10-31T23:59:00+00:00"),
+        full("bob", handed_in="2025-11-01T10:00:00"),
+        full("cem", handed_in="2025-11-09T10:00:00+00:00"),
+        full("dora", marked_late=True),
+    )
     found = table(class_)
     assert [found[s]["final"] for s in ("ann", "bob", "cem", "dora")] == ["8", "7.2", "0", "8"]
     assert [found[s]["late_days"] for s in ("ann", "bob", "cem", "dora")] == ["0", "1", "9", ""]
@@ -148,14 +193,23 @@ def test_written_answers_are_merged_and_never_overwritten(class_):
     assert "2 written answers wait" in told[0]
     path = class_.path("written-hw1.csv")
     assert path.read_text(encoding="utf-8-sig").splitlines() == [
-        "student,question,points,comment", "ann,why,,", "bob,why,,"]
+        "student,question,points,comment",
+        "ann,why,,",
+        "bob,why,,",
+    ]
     # As a German Excel saves it.
-    path.write_bytes("student;question;points;comment\r\nann;why;2,5;Schön.\r\nbob;why;;\r\n".encode("cp1252"))
+    path.write_bytes(
+        "student;question;points;comment\r\nann;why;2,5;Schön.\r\nbob;why;;\r\n".encode("cp1252")
+    )
     before = path.read_bytes()
     assert "wait" not in write_reports(class_, SMALL)[0]
     assert path.read_bytes() == before
     found = table(class_)
-    assert found["ann"]["score"] == "10.5" and found["ann"]["status"] == "graded" and found["ann"]["why"] == "2.5"
+    assert (
+        found["ann"]["score"] == "10.5"
+        and found["ann"]["status"] == "graded"
+        and found["ann"]["why"] == "2.5"
+    )
     assert found["bob"]["score"] == "8" and found["bob"]["status"] == "needs reading"
     assert "Schön." in page(class_) and "Waits to be read" in page(class_, "bob")
     # Who comes later gets a table of his own.
@@ -167,7 +221,8 @@ def test_written_answers_are_merged_and_never_overwritten(class_):
 
 
 @pytest.mark.parametrize(("line", "said"), [
-    ("ann,why,lots,", "are no points"), ("ann,why,3.5,", "not between 0 and 3"), ("ann,why,-1,", "not between"),
+    ("ann,why,lots,", "are no points"), ("ann,why,3.5,", "not between 0 and 3"),
+    ("ann,why,-1,", "not between"),
     ("ann,wy,1,", "no written question 'wy'"), ("ann,why,nan,", "not between"),
     ("ann,why,1,\nann,why,2,", "the first count"),
 ])  # fmt: skip
@@ -183,34 +238,61 @@ def test_marks_that_cannot_be_taken_are_told(class_, line, said):
 
 
 def test_feedback_says_what_there_is(class_):
-    written(class_, result(
-        "ann", question("double", points=2, misconception="adds_one", verdict="You add `one`."),
-        question("total", verdict="Cell 8 (total) raised ZeroDivisionError."),
-        question("mean", "not answered", reason="Cell 9 (mean) was turned into a text cell.",
-                 notes=["Cell 9 (mean) was turned into a text cell."]),
-        question("why", "not answered", reason="Nothing was written."),
-        notes=["The given cell given-total is missing; it was run all the same."],
-        troubles=[{"label": "cell 3", "kind": "late", "told": "Cell 3 did not end within 30 seconds."}]))
+    written(
+        class_,
+        result(
+            "ann",
+            question("double", points=2, misconception="adds_one", verdict="You add `one`."),
+            question("total", verdict="Cell 8 (total) raised ZeroDivisionError."),
+            question(
+                "mean",
+                "not answered",
+                reason="Cell 9 (mean) was turned into a text cell.",
+                notes=["Cell 9 (mean) was turned into a text cell."],
+            ),
+            question("why", "not answered", reason="Nothing was written."),
+            notes=["The given cell given-total is missing; it was run all the same."],
+            troubles=[{"label": "cell 3", "kind": "late", "told": "Cell 3 did not end within 30 seconds."}],
+        ),
+    )
     text = page(class_)
-    for told in ("You add <code>one</code>.", "adds one", "earns a part", "2 of 4", "turned into a text cell",
-                 "Cell 3 did not end", "given-total is missing", class_.regrade.split(";")[0], "abababababab"):
+    for told in (
+        "You add <code>one</code>.",
+        "adds one",
+        "earns a part",
+        "2 of 4",
+        "turned into a text cell",
+        "Cell 3 did not end",
+        "given-total is missing",
+        class_.regrade.split(";")[0],
+        "abababababab",
+    ):
         assert told in text, told
     assert text.count("turned into a text cell") == 1
 
 
 def test_nothing_of_a_student_runs_in_a_page(class_):
     evil = "<script>alert(1)</script><img src=x onerror=alert(1)>`</code><b>`"
-    written(class_, result(
-        "ann", question("double", verdict=evil, misconception=evil, notes=[evil]),
-        question("why", "needs reading", None, answer=evil), notes=[evil], reason=evil,
-        troubles=[{"label": evil, "kind": "error", "told": evil}], status="needs reading",
-        file={"place": evil, "sha256": "0" * 64, "bytes": 1}), lost("bob") | {"reason": evil})
+    written(
+        class_,
+        result(
+            "ann",
+            question("double", verdict=evil, misconception=evil, notes=[evil]),
+            question("why", "needs reading", None, answer=evil),
+            notes=[evil],
+            reason=evil,
+            troubles=[{"label": evil, "kind": "error", "told": evil}],
+            status="needs reading",
+            file={"place": evil, "sha256": "0" * 64, "bytes": 1},
+        ),
+        lost("bob") | {"reason": evil},
+    )
     pages = [page(class_), page(class_, "bob")]
     pages += [path.read_text(encoding="utf-8") for path in class_.folder.glob("*.html")]
     assert len(pages) == 4 and pages[0].count("alert(1)") >= 7
     for text in pages:
         assert "<script" not in text and "<img src=x" not in text
-        assert "http:" not in text and "https:" not in text and "src=\"/" not in text     # self-contained
+        assert "http:" not in text and "https:" not in text and 'src="/' not in text  # self-contained
 
 
 def test_hidden_inputs_are_not_shown(class_):
@@ -224,7 +306,9 @@ def test_hidden_inputs_are_not_shown(class_):
     assert "0.13" not in text and "1.77" not in text and "987654321" not in text and "nan" not in text
 
 
-@pytest.mark.parametrize("text", ["[" * 50_000, "1" * 50_000, "1 " * 50_000, "[1" * 20_000, "[1,1,1," * 9000 + "x"])
+@pytest.mark.parametrize(
+    "text", ["[" * 50_000, "1" * 50_000, "1 " * 50_000, "[1" * 20_000, "[1,1,1," * 9000 + "x"]
+)
 def test_hostile_words_are_read_in_time(text):
     assert len(without_arrays(text)) < 3100
 
@@ -248,10 +332,13 @@ def many(count=40):
     for i in range(count):
         slip = ("adds_one", "adds_one and off", None, "multiplied_by_the_square_root_of_the_width")[i % 4]
         yield result(
-            f"s{i:02}", question("double", points=(4, 2, 0, 2)[i % 4], misconception=slip if i % 5 else None),
+            f"s{i:02}",
+            question("double", points=(4, 2, 0, 2)[i % 4], misconception=slip if i % 5 else None),
             question("total", points=i % 3, misconception="off" if i % 3 == 1 else None),
             question("mean", *(("not answered", 0) if i % 7 == 0 else ("graded", 2))),
-            question("why", "graded", i % 4), handed_in="2025-11-01T10:00:00+00:00" if i % 9 == 0 else None)
+            question("why", "graded", i % 4),
+            handed_in="2025-11-01T10:00:00+00:00" if i % 9 == 0 else None,
+        )
     yield lost("zed")
 
 
@@ -296,12 +383,22 @@ def test_pages_fit_their_window(class_, pictures, tmp_path, width):
     browser = next(filter(None, map(shutil.which, BROWSERS)))
     for path in (class_.path("feedback", "hw1", "ann.html"), class_.path("statistics-hw1.html")):
         probe = tmp_path / "probe.html"
-        frame = (f'<iframe src="{path.as_uri()}" style="width: {width}px; height: 900px; border: 0"></iframe>'
-                 "<script>onload = () => document.title = document.querySelector('iframe')"
-                 ".contentDocument.documentElement.scrollWidth</script>")
+        frame = (
+            f'<iframe src="{path.as_uri()}" style="width: {width}px; height: 900px; border: 0"></iframe>'
+            "<script>onload = () => document.title = document.querySelector('iframe')"
+            ".contentDocument.documentElement.scrollWidth</script>"
+        )
         probe.write_text(frame, encoding="utf-8")
-        words = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
-                 f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", probe.as_uri()]
+        words = [
+            browser,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--allow-file-access-from-files",
+            f"--user-data-dir={tmp_path / 'profile'}",
+            "--dump-dom",
+            probe.as_uri(),
+        ]
         dom = subprocess.run(words, capture_output=True, text=True, timeout=120).stdout
         found = re.search(r"<title>(\d+)</title>", dom)
         assert found, dom[:500]

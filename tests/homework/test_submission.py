@@ -24,7 +24,9 @@ NO_NOTEBOOKS = {
 @pytest.fixture(scope="module")
 def mutants(small):
     stubs = {cell.metadata.nbgrader.grade_id: cell.source for cell in released(source(small, ())).cells}
-    asked = [(question.id, question.name, stubs[question.id]) for question in small.questions if question.judge]
+    asked = [
+        (question.id, question.name, stubs[question.id]) for question in small.questions if question.judge
+    ]
     return mutations(good(small), asked)
 
 
@@ -64,7 +66,7 @@ def test_mutated_copies(mutants, small, session_in_process):
         passed, made = run(session_in_process, small, notebook)
         assert passed == whole, (name, made.notes)
         lost = {question.id for question in small.questions if question.judge} - whole
-        if name.endswith("split_apart"):        # its head is a stub again
+        if name.endswith("split_apart"):  # its head is a stub again
             assert any("is no Python" in note for note in made.notes), name
         else:
             assert set(made.missing) == lost, name
@@ -76,7 +78,12 @@ def test_an_untouched_answer_needs_no_word(small, answered):
     assert made.notes == [] and made.missing == {} and made.forbidden == {}
     assert made.written == {"why": "Because it is."}
     assert [label for label, _ in made.cells] == [
-        "cell 2 (given-check)", "cell 4 (double)", "cell 7 (given-total)", "cell 8 (total)", "cell 11 (mean)"]
+        "cell 2 (given-check)",
+        "cell 4 (double)",
+        "cell 7 (given-total)",
+        "cell 8 (total)",
+        "cell 11 (mean)",
+    ]
 
 
 def test_the_release_answers_nothing(small, session_in_process):
@@ -119,7 +126,8 @@ def test_the_last_of_two_answers_counts_and_is_said(small, answered, session_in_
     passed, made = run(session_in_process, small, read(json.dumps(notebook).encode()))
     assert "double" not in passed
     assert made.about["double"] == [
-        "`double` is defined in cell 4 (double) and cell 16 (double); the last that runs counts."]
+        "`double` is defined in cell 4 (double) and cell 16 (double); the last that runs counts."
+    ]
 
 
 def test_a_value_whose_name_is_used_again_keeps_what_its_cell_gave(small, answered, session_in_process):
@@ -182,7 +190,8 @@ def test_written_answers(small, answered, where, text):
     ["import torch\nf = torch.__dict__['softmax']"],
     ["from attnlib import *\ndef f(x):\n    return softmax(x)"],
     ["def f(x):\n    from attnlib import softmax\n    return softmax(x)"],
-    ["def f(x):\n    return inner(x)", "class Inner:\n    def __call__(self, x):\n        return x.softmax(0)",
+    ["def f(x):\n    return inner(x)",
+     "class Inner:\n    def __call__(self, x):\n        return x.softmax(0)",
      "inner = Inner()"],
 ])  # fmt: skip
 def test_forbidden_names_are_found(cells):
@@ -194,7 +203,8 @@ def test_forbidden_names_are_found(cells):
     ["def f(x):\n    softmax = x + 1\n    return softmax"],
     ["def f(x):\n    'Not by softmax.'\n    # softmax\n    raise ValueError('no softmax here')"],
     ["import torch\ng = torch.softmax", "def f(x):\n    return x"],
-    ["class M:\n    def softmax(self, x):\n        return x\n    def f(self, x):\n        return self.softmax(x)",
+    ["class M:\n    def softmax(self, x):\n        return x\n"
+     "    def f(self, x):\n        return self.softmax(x)",
      "f = M().f"],
 ])  # fmt: skip
 def test_a_name_of_ones_own_is_not_forbidden(cells):
@@ -212,7 +222,8 @@ def test_a_forbidden_name_is_said(small, answered):
 
 @pytest.mark.parametrize("source", [
     "-" * 100_000 + "1", "(" * 100_000, "1" + "+1" * 100_000, "x" + "[0]" * 90_000, "\n" * 290_000 + "%x",
-    " " * 290_000 + "= !", "?" * 290_000, "a?" * 100_000, "%a\n" * 90_000, "lambda: " * 30_000 + "1", "\\" * 9,
+    " " * 290_000 + "= !", "?" * 290_000, "a?" * 100_000, "%a\n" * 90_000, "lambda: " * 30_000 + "1",
+    "\\" * 9,
     "f'{" * 100, "x = '\ud800'".encode("utf-8", "replace").decode(), "\x0c", "#" * 290_000, "9" * 290_000,
 ])  # fmt: skip
 def test_hostile_code_is_read_in_time(source):
