@@ -49,7 +49,7 @@ TEXT = """\
 Write `loss_and_slope(logits, targets)`: the cross-entropy of a classifier, and its slope in every logit.
 
 {shape} `targets` has shape `(n,)` and holds the right class of each example, a whole number. The softmax over
-the classes gives the right class a weight w; the example's loss is $-\\ln w$. {asked} Return the loss, one
+the classes gives the right class a weight w; the example's loss is minus ln w. {asked} Return the loss, one
 number, and its slope in the logits, an array in the shape of `logits`.
 
 The slopes of an example that is left out are 0. If all are left out, loss and slopes are 0. Logits are as

@@ -96,7 +96,7 @@ def judge_for(largest, n):
                     f"score lead, when the others together are to keep {1 - largest:.2g}?")  # fmt: skip
         if i == 0:
             return (f"In the first row the norm should be at least {high:g}. The best key has its weight; "
-                    f"where does the other {1 - largest:.2g} lie, and which keys could still be overtaken?")
+                    f"where does the other {1 - largest:.2g} lie, and which key could still overtake it?")
         return (f"In the second row the norm should be at most {low:g}. The best key has its weight; how "
                 f"must the other {1 - largest:.2g} lie, so that no push on one score moves much?")
 

@@ -18,7 +18,7 @@ Small is the slope that passes from the weights to the scores, and for the typic
 root of d, and the slope falls as exp(-gap). So the median over the queries vanishes quickly. The mean falls
 only as 1/√d, because in a few queries two keys are nearly level. A matrix that all queries share,
 W_Q, is taught by these and carries the others along, later; a query with a parameter of its own, such as the
-embedding of a rare word, may stay where it is. At the output the loss is $-\\ln w$, and its slope in a logit
+embedding of a rare word, may stay where it is. At the output the loss is minus ln w, and its slope in a logit
 is its weight, less 1 at the right class: nearly 1 and -1 where the model is sure and wrong. The logarithm
 undoes the exponential. No scale is needed for that, and where it is sure and right nothing has to be
 learned."""
