@@ -14,8 +14,8 @@ show it? Name a parameter that learns all the same, and one that may not. Why do
 even where it is sure and wrong?"""
 
 ANSWER = """\
-Small is the slope that passes from the weights to the scores, and for the typical query: its gap grows as the
-root of d, and the slope falls as exp(-gap). So the median over the queries vanishes quickly. The mean falls
+Small is the slope that passes from the weights to the scores, for the typical query: its gap grows as the
+root of d, and the slope falls as exp(-gap). So the median over the queries vanishes fast. The mean falls
 only as 1/√d, because in a few queries two keys are nearly level. A matrix that all queries share,
 W_Q, is taught by these and carries the others along, later; a query with a parameter of its own, such as the
 embedding of a rare word, may stay where it is. At the output the loss is minus ln w, and its slope in a logit
