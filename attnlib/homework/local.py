@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from attnlib.exercises.verdict import unanswered, wrong
+from attnlib.exercises.answers import short
+from attnlib.exercises.verdict import Verdict, unanswered, wrong
 from attnlib.homework import assignment
 
 
@@ -19,6 +20,12 @@ class Points(float):
 
     def _repr_html_(self):
         return self.verdict._repr_html_()
+
+
+class Recorded(Verdict):
+    """The verdict on a prediction, as long as it is one."""
+
+    _word = "Written down"
 
 
 def local_check(id, code):
@@ -42,16 +49,15 @@ def local_check(id, code):
 
     Examples
     --------
-    >>> check = local_check("hw1", "2" + "0" * 11)
-    >>> check("copies", 5)
-    2.0
+    >>> check = local_check("hw1", "0000000000000")
+    >>> print(check("copies", 5).verdict)
+    Written down. Your prediction is 5. Whether it is right you learn with your points.
     """
     made = assignment.from_code(id, code)
 
     def check(question_id, answer):
         question = made.question(question_id)
-        verdict = judged(question, answer)
-        verdict = _with_a_word_on_the_rest(question, verdict)
+        verdict = _as_told(question, judged(question, answer), answer)
         return Points(points(question, verdict), verdict)
 
     return check
@@ -78,8 +84,14 @@ def points(question, verdict):
     return question.part if verdict.passed is False and slip else 0
 
 
-def _with_a_word_on_the_rest(question, verdict):
-    if verdict.passed is None or question.kind not in ("function", "test"):
+def _as_told(question, verdict, answer):
+    """What a student may know before the grader: not whether a prediction is right."""
+    if verdict.passed is None or not verdict.readable:
+        return verdict
+    if question.kind == "prediction":
+        told = f"Your prediction is {short(answer)}. Whether it is right you learn with your points."
+        return Recorded(None, told)
+    if question.kind not in ("function", "test"):
         return verdict
     told = f"{verdict.message} (These were some of the cases; the grader has more, with numbers of its own.)"
     return replace(verdict, message=told)

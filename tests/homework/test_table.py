@@ -206,7 +206,8 @@ def test_the_honest_score(graded, student):
     results, _ = graded
     assert results[student]["status"] == "graded", results[student]["reason"]
     assert results[student]["points"] == SUBMISSIONS[student][0], [
-        (told["id"], told["points"], told["verdict"], told["reason"]) for told in results[student]["questions"]
+        (told["id"], told["points"], told["verdict"], told["reason"])
+        for told in results[student]["questions"]
     ]
 
 
