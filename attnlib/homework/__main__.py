@@ -80,6 +80,40 @@ def report(asked):
     _write_reports(a_class, assignments.load(asked.assignment, a_class.seed))
 
 
+def to_nbgrader(asked):
+    """Put the results into nbgrader's gradebook."""
+    gradebook, a_class = _gradebook(), _class(asked)
+    assignment = assignments.load(asked.assignment, a_class.seed)
+    found = None
+    try:
+        found = collect(asked.submissions or a_class.folder, assignment)
+    except CollectError as error:
+        if asked.submissions:
+            raise
+        print(f"{error} Name the folder or zip that was graded, for the notebooks to be shown in Formgrader.")
+    for sentence in gradebook.to_gradebook(a_class, assignment, found):
+        print(sentence)
+
+
+def from_nbgrader(asked):
+    """Take over what people have marked in Formgrader, and write the reports anew."""
+    gradebook, a_class = _gradebook(), _class(asked)
+    assignment = assignments.load(asked.assignment, a_class.seed)
+    for sentence in gradebook.from_gradebook(a_class, assignment):
+        print(sentence)
+    _write_reports(a_class, assignment)
+
+
+def _gradebook():
+    """The module that needs nbgrader."""
+    try:
+        from attnlib.homework import gradebook
+    except ImportError as error:
+        told = f"This needs nbgrader: pip install 'attnlib[nbgrader]' ({error})."
+        raise classes.ClassError(told) from None
+    return gradebook
+
+
 def doctor(asked):
     """Try the sandbox."""
     with Sandbox() as sandbox:
@@ -94,6 +128,8 @@ WORDS = {
     "grade": (grade, "grade what students handed in, and write the reports"),
     "regrade": (regrade, "grade again on the same inputs and tell what differs"),
     "report": (report, "write the reports anew, with the marks of written answers"),
+    "to-nbgrader": (to_nbgrader, "put the results into nbgrader's gradebook, for Formgrader"),
+    "from-nbgrader": (from_nbgrader, "take over what people have marked in Formgrader"),
     "doctor": (doctor, "try the sandbox"),
 }
 
@@ -130,9 +166,10 @@ def _parser():
         sub.add_argument("--class", dest="folder", help="the class's folder; else the one you are in")
         if word != "sources":
             sub.add_argument("assignment", help=f"one of {', '.join(assignments.ASSIGNMENTS)}")
-        if word in ("grade", "regrade"):
+        if word in ("grade", "regrade", "to-nbgrader"):
             sub.add_argument("submissions", nargs="?",
                              help="a folder, a zip or a notebook; else submitted/ of the class")  # fmt: skip
+        if word in ("grade", "regrade"):
             sub.add_argument("--jobs", type=int, default=2, metavar="N", help="students at a time (2)")
         if word in ("release", "grade", "regrade"):
             sub.add_argument("--unsafe", action="store_true",

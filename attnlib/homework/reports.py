@@ -27,6 +27,7 @@ _NUMBERS = re.compile(
 _NUMBER = re.compile(r"\d[\d.]*|nan|inf|True|False", re.I)
 _BESIDE = 3  # so many numbers in brackets are a shape or an answer, more are an input
 UNSAFE = "Graded with --unsafe: the notebooks ran without a sandbox."
+BY_HAND = "marked by a person"      # a question that the grader could not decide
 OUTCOMES = ("all points", "a part", "no points", "not answered", "not graded yet")
 
 
@@ -129,7 +130,7 @@ def grades(class_, assignment, found, marks):
     found : iterable of dict
         Results.
     marks : dict of (student, question id) to (points, comment)
-        Of written answers.
+        Of written answers, and of what could not be graded.
     """
     times = class_.times(assignment.id)
     rows = {result["student"]: _row(class_, assignment, result, marks, times) for result in found}
@@ -145,15 +146,20 @@ def grades(class_, assignment, found, marks):
 def _row(class_, assignment, result, marks, times):
     student = result["student"]
     row = Row(student, result["status"], result["points"], assignment.points, result=result)
-    for told in result["questions"]:
+    for told in result["questions"] or _lost(assignment, result, marks):
         points, comment = marks.get((student, told["id"]), (None, ""))
-        if told["kind"] == "written" and points is not None:
+        if points is not None and told["kind"] == "written":
             told = told | {"status": "graded", "points": points, "reason": "", "comment": comment}
+        elif points is not None and told["points"] is None:
+            told = told | {"status": BY_HAND, "points": points, "reason": "", "comment": comment}
+        elif points is not None:
+            row.remarks.append(f"{told['id']} was graded; {points:g} points entered by hand do not count.")
         row.questions.append(told)
     if row.questions:
         row.score = sum(told["points"] or 0 for told in row.questions)
-        if row.status == "needs reading" and all(told["points"] is not None for told in row.questions):
-            row.status = "graded"
+        open_ = {told["kind"] == "written" for told in row.questions if told["points"] is None}
+        if row.status != "graded" and False not in open_:
+            row.status = "needs reading" if open_ else "graded"
     if row.status not in ("graded", "needs reading"):
         row.score = None
         row.remarks.append(result["reason"])
@@ -168,6 +174,18 @@ def _row(class_, assignment, result, marks, times):
     if result["unsafe"]:
         row.remarks.append(UNSAFE)
     return row
+
+
+def _lost(assignment, result, marks):
+    """The questions of a submission of which nothing is known, once a person has marked any of them."""
+    if not any((result["student"], question.id) in marks for question in assignment.questions):
+        return []
+    return [
+        {"id": question.id, "title": question.title, "kind": question.kind, "status": "not graded",
+         "points": None, "out_of": question.points, "passed": None, "verdict": "", "misconception": None,
+         "seed": None, "reason": result["reason"], "notes": [], "forbidden": [], "answer": None}
+        for question in assignment.questions
+    ]  # fmt: skip
 
 
 def grades_csv(assignment, rows):
@@ -268,7 +286,7 @@ def read_written(class_, assignment):
     (dict, list of str)
         Points and comment by (student, question id), and a sentence for each line that cannot be taken.
     """
-    of = {question.id: question.points for question in assignment.questions if question.kind == "written"}
+    of = {question.id: question.points for question in assignment.questions}
     marks, complaints = {}, []
     for path in _written_tables(class_, assignment):
         for line, row in enumerate(read_csv(path), 2):
@@ -284,7 +302,7 @@ def read_written(class_, assignment):
                 continue
             if id not in of:
                 complaints.append(
-                    f"{path.name}, row {line}: {assignment.id} has no written question {id[:60]!r}."
+                    f"{path.name}, row {line}: {assignment.id} has no question {id[:60]!r}."
                 )
             elif not 0 <= points <= of[id]:
                 complaints.append(

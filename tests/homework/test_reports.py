@@ -223,7 +223,7 @@ def test_written_answers_are_merged_and_never_overwritten(class_):
 @pytest.mark.parametrize(("line", "said"), [
     ("ann,why,lots,", "are no points"), ("ann,why,3.5,", "not between 0 and 3"),
     ("ann,why,-1,", "not between"),
-    ("ann,wy,1,", "no written question 'wy'"), ("ann,why,nan,", "not between"),
+    ("ann,wy,1,", "no question 'wy'"), ("ann,why,nan,", "not between"),
     ("ann,why,1,\nann,why,2,", "the first count"),
 ])  # fmt: skip
 def test_marks_that_cannot_be_taken_are_told(class_, line, said):
