@@ -128,8 +128,8 @@ class Session:
         self._running, self._ran, self._dropped = None, set(), {}
         self._starts, self._spent, self._only_needed, self._over = 0, 0.0, False, None
         self._looked, self._torch = 0.0, False
+        self._threads, self._beside = False, 0
         self._ever, self._number, self._complaint = set(), 0, ""
-        self.disturbed = False      # whether threads of the student's run beside what is asked
         self._fonts = any(_MATPLOTLIB.search(source) for _, source in self.cells)
         self.objects = wire.Objects()
 
@@ -147,7 +147,8 @@ class Session:
     def close(self):
         """End the sandbox with all that runs in it."""
         if self._running:
-            self.cpu_seconds += taken_by(self._running.process.pid)[1]
+            _, seconds, self._beside = taken_by(self._running.process.pid)
+            self.cpu_seconds += seconds
             self._running.end()
             self._running = None
 
@@ -290,7 +291,10 @@ class Session:
             return RemoteFunction(self, name, told)
         if "value" not in told:
             return Missing(f"{name} cannot be read.")
-        return told["value"]
+        value, numbers = told["value"], told.get("numbers")
+        if isinstance(value, wire.Foreign) and type(numbers) is np.ndarray and numbers.dtype.kind in "biufc":
+            return wire.with_numbers(value, numbers)
+        return value
 
     def describe(self, name, *, alone=False):
         """What the worker says of a name; every judgement of a function begins with it."""
@@ -321,6 +325,13 @@ class Session:
             self.objects.forget()
             self._ask({"op": "forget"}, self.limits.call)
 
+    @property
+    def disturbed(self):
+        """Whether threads or processes of the student's run beside what is asked, and may slow it down."""
+        if self._running:
+            self._beside = taken_by(self._running.process.pid)[2]
+        return self._threads or self._beside > 2        # bubblewrap's own and the worker
+
     def failed(self, name, ended):
         """Tell that a call of a function ended its process."""
         self._tell(name, ended.kind, f"A call of {name} {ended}.")
@@ -339,7 +350,7 @@ class Session:
         try:
             self._number += 1
             message |= {"number": self._number}
-            data = wire.encode(message, self.objects, same=same, storage=True)
+            data = wire.encode(message, self.objects, same=same, storage=True, secret=True)
             while True:
                 self._send(data, deadline)
                 answer = wire.decode(self._receive(deadline), self.objects, hollow=hollow)
@@ -348,9 +359,9 @@ class Session:
                 if "callback" not in answer:
                     if answer.get("number") != self._number:
                         raise wire.WireError("an answer to another question")
-                    self.disturbed = answer.get("threads") != 1
+                    self._threads = answer.get("threads") != 1
                     return answer
-                data = wire.encode(self._called_back(answer), self.objects)
+                data = wire.encode(self._called_back(answer), self.objects, secret=True)
         except wire.WireError:
             self.close()
             raise _Ended("garbage") from None
@@ -673,9 +684,9 @@ def _names(source):
 
 
 def taken_by(pid):
-    """Bytes in memory and CPU seconds of a process and all that it has started; 0 where they are unknown."""
+    """Of all that a process has started: bytes in memory, CPU seconds, and how many; 0 where unknown."""
     if not sys.platform.startswith("linux"):
-        return 0, 0.0
+        return 0, 0.0, 0
     children = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -683,13 +694,14 @@ def taken_by(pid):
                 fields = Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split()
                 told = int(name), int(fields[21]), sum(map(int, fields[11:15]))
                 children.setdefault(int(fields[1]), []).append(told)
-    pages, ticks, waiting = 0, 0, [pid]
+    pages, ticks, count, waiting = 0, 0, 0, [pid]
     while waiting:
         for child, size, worked in children.pop(waiting.pop(), ()):
             pages += size
             ticks += worked
+            count += 1
             waiting.append(child)
-    return pages * os.sysconf("SC_PAGE_SIZE"), ticks / os.sysconf("SC_CLK_TCK")
+    return pages * os.sysconf("SC_PAGE_SIZE"), ticks / os.sysconf("SC_CLK_TCK"), count
 
 
 def _word(text, length):

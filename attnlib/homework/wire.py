@@ -51,6 +51,15 @@ class Foreign:
         return self.text or f"<{type(self).__name__}>"
 
 
+class ForeignNumbers(Foreign):
+    """The stand-in of something that NumPy can read as numbers: a range, a column of a table."""
+
+    array = None
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.array, dtype)
+
+
 class Objects:
     """What this side has sent and the other may speak of, and what it knows of the other's.
 
@@ -143,7 +152,7 @@ def _digest(a):
 # ---------------------------------------------------------------------------------------------- encoding
 
 
-def encode(value, objects=None, *, same=False, storage=False):
+def encode(value, objects=None, *, same=False, storage=False, secret=False):
     """A value as bytes, without the frame's length.
 
     Parameters
@@ -156,13 +165,16 @@ def encode(value, objects=None, *, same=False, storage=False):
         Whether arrays get numbers, so that one that comes back is the same one.
     storage : bool
         Whether a tensor that is part of a larger one travels with all that it is part of.
+    secret : bool
+        Whether nothing is told of what does not travel but the names of its parameters: how a model is
+        called or made may be what a student is asked to find out.
     """
-    return _Encoder(objects, same, storage).bytes_of(value)
+    return _Encoder(objects, same, storage, secret).bytes_of(value)
 
 
 class _Encoder:
-    def __init__(self, objects, same, storage):
-        self.objects, self.same, self.storage = objects, same, storage
+    def __init__(self, objects, same, storage, secret):
+        self.objects, self.same, self.storage, self.secret = objects, same, storage, secret
         self.buffers, self.size, self.entries = [], 0, 0
 
     def bytes_of(self, value):
@@ -184,6 +196,8 @@ class _Encoder:
             return x if x.bit_length() < 1000 else self.opaque(x)
         if x is ...:
             return {"k": "ellipsis"}
+        if kind is bytes and len(x) <= TEXT:
+            return {"k": "bytes", "v": x.decode("latin-1")}
         if kind is complex:
             return {"k": "complex", "v": [x.real, x.imag]}
         if self.objects is not None:
@@ -288,11 +302,11 @@ class _Encoder:
         return node
 
     def opaque(self, x):
-        node = {"k": "object", "t": type_name(x), "r": _shown(x)}
+        node = {"k": "object"} if self.secret else {"k": "object", "t": type_name(x), "r": _shown(x)}
         if self.objects is not None:
             node["i"] = self.objects.keep(x)
             if callable(x):
-                node |= {"call": True, "sign": signature_of(x)}
+                node |= {"call": True, "sign": signature_of(x, self.secret)}
         return node
 
 
@@ -387,6 +401,9 @@ class _Decoder:
 
     def read_complex(self, node, depth):
         return complex(*map(float, node["v"]))
+
+    def read_bytes(self, node, depth):
+        return node["v"].encode("latin-1")
 
     def read_yours(self, node, depth):
         if self.objects is None:
@@ -510,7 +527,8 @@ class _Decoder:
                 return torch.empty(shape, dtype=dtype, device="meta")
             if node["layout"] == "sparse_coo":
                 return torch.sparse_coo_tensor(torch.empty((len(shape), 0), dtype=torch.long),
-                                               torch.empty(0, dtype=dtype), shape)  # fmt: skip
+                                               torch.empty(0, dtype=dtype), shape,
+                                               check_invariants=True)  # fmt: skip
         return stand_in("Tensor", f"a tensor of shape {shape}")
 
     def items(self, node, depth):
@@ -603,6 +621,13 @@ def stand_in(name, text=""):
     return value
 
 
+def with_numbers(value, array):
+    """The stand-in, such that NumPy can read it."""
+    made = _kind(type(value).__name__, ForeignNumbers)()
+    made.text, made.array = value.text, array
+    return made
+
+
 def _kind(name, base):
     """A class of this name, made of ``base``; ``base`` itself where it is its own name, or no name."""
     if type(name) is not str or not _NAME.fullmatch(name) or keyword.iskeyword(name) or name == base.__name__:
@@ -640,15 +665,18 @@ class Text:
         return self.text
 
 
-def signature_of(function):
+def signature_of(function, secret=False):
     """The parameters of a function as data: [name, kind, default, annotation]; None where there are none."""
     import inspect
+
+    def shown(default):
+        return "..." if secret else _shown(default)[:60]
 
     try:
         parameters = inspect.signature(function).parameters.values()
         return [
-            [p.name, int(p.kind), None if p.default is p.empty else _shown(p.default)[:60],
-             None if p.annotation is p.empty else inspect.formatannotation(p.annotation)[:60]]
+            [p.name, int(p.kind), None if p.default is p.empty else shown(p.default),
+             None if p.annotation is p.empty or secret else inspect.formatannotation(p.annotation)[:60]]
             for p in parameters
         ][:50]  # fmt: skip
     except Exception:

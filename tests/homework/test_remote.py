@@ -42,7 +42,7 @@ def submissions(exercise):
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-# Of each exercise one right and two wrong answers; and all that need more than numbers going there and back
+# Of each exercise a right and a wrong answer; and some that need more than numbers going there and back
 SPECIAL = {
     "softmax": ["wrong_shared_output_buffer", "wrong_inplace", "wrong_in_place_through_view"],
     "log_softmax": ["wrong_in_place_via_torch"],
@@ -56,8 +56,8 @@ def sample(exercise):
     right = [name for name in found if name.startswith("right_")]
     wrong = [name for name in found if name.startswith("wrong_")]
     at = sum(map(ord, exercise))
-    chosen = {right[at % len(right)], wrong[at % len(wrong)], wrong[(at + 7) % len(wrong)]}
-    return [(name, found[name]) for name in [*sorted(chosen), *SPECIAL.get(exercise, ())]]
+    chosen = (right[at % len(right)], wrong[at % len(wrong)], *SPECIAL.get(exercise, ()))
+    return [(name, found[name]) for name in dict.fromkeys(chosen)]
 
 
 def by_itself(name, source, wanted):
@@ -115,7 +115,9 @@ def test_a_test_of_the_students_calls_models_outside(sandbox, exercise):
 
 VALUES = {
     "outvoted": ["8", "3", "'8'", "[8]", "8.0", "...", "None", "object", "float('nan')"],
-    "half_and_half": ["[1, 2]", "(0.0, 0)", "np.array([3.0, 1.0])", "[1, 2, 3]", "np.zeros((2, 1))", "{1, 2}",
+    "window_reach": ["16", "range(3)", "type('F', (float,), {})(16)", "True", "b'16'"],
+    "half_and_half": ["range(1, 3)", "np.matrix([1, 2])", "np.ma.array([1.0, 2.0])",
+                      "[1, 2]", "(0.0, 0)", "np.array([3.0, 1.0])", "[1, 2, 3]", "np.zeros((2, 1))", "{1, 2}",
                       "np.array([1, None])", "'ab'", "lambda: 3", "[[1, 2], [3]]", "np.float32([1, 2])"],
 }  # fmt: skip
 
@@ -221,6 +223,40 @@ def test_a_thread_that_ends_the_process_later_is_found_out(sandbox):
     with run(sandbox, late, slow, GOOD) as session:
         assert judged(session, "slow") == (True, "Right.")
         assert judged(session, "good") == (True, "Right.")
+
+
+def test_what_runs_beside_a_call_is_noticed(sandbox):
+    """A late call is then tried again, without the cell that started it."""
+    sleeps = "import subprocess\nsubprocess.Popen(['sleep', '100'])"
+    thread = "import threading, time\nthreading.Thread(target=time.sleep, args=[100], daemon=True).start()"
+    for source, disturbed in (("x = 1", False), (sleeps, True), (thread, True)):
+        with run(sandbox, source, GOOD) as session:
+            session.answer("good").outcome((np.ones(1),))
+            assert session.disturbed is disturbed
+
+
+def test_a_late_call_is_tried_again_without_what_ran_beside_it(sandbox):
+    """What is slow only beside the other cell stands for a busy machine."""
+    beside = "import subprocess\nsubprocess.Popen(['sleep', '100'])\nslow = True"
+    called = "def good(x):\n    while globals().get('slow'): pass\n    return 2 * x"
+    with run(sandbox, beside, called) as session:
+        assert judged(session, "good") == (True, "Right.")
+
+
+def test_nothing_is_told_of_a_model_but_its_parameters(sandbox):
+    source = """
+import gc
+def test(model):
+    import inspect
+    told = [o for o in gc.get_objects() if type(o) is dict and o.get('k') == 'object']
+    return str([sorted(o) for o in told]) + str(inspect.signature(model)) + repr(model)
+"""
+    def tell_tale(x, answer="it leaks"):
+        return x
+
+    with run(sandbox, source) as session:
+        told = session.answer("test").outcome((tell_tale,)).value
+    assert "(x, answer=...)" in told and "leaks" not in told and "tell_tale" not in told
 
 
 def test_processes_that_take_memory_together(sandbox):

@@ -16,7 +16,7 @@ from attnlib.homework.figures import figure_data
 from attnlib.homework.wire import Objects, WireError, decode, encode
 
 PLAIN = [
-    None, True, 3, -1.5, "text", 1 + 2j, ..., [], [1, (2, [3])], {"a": 1, 2: (3,)},
+    None, True, 3, -1.5, "text", b"\x00\xff", 1 + 2j, ..., [], [1, (2, [3])], {"a": 1, 2: (3,)},
     np.float32(3), np.int8(-1), np.True_, np.str_("a"),
 ]  # fmt: skip
 ARRAYS = [
