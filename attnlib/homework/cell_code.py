@@ -4,6 +4,7 @@ import ast
 import builtins
 import re
 import textwrap
+import warnings
 from dataclasses import dataclass
 
 LONGEST = 300_000  # characters; nobody types more into a cell
@@ -70,7 +71,9 @@ def _parsed(source):
     complaint = None
     for form in (source, *_without_magics(source)):
         try:
-            return ast.parse(form)
+            with warnings.catch_warnings():     # of "\\d" and the like: the student's affair
+                warnings.simplefilter("ignore")
+                return ast.parse(form)
         except SyntaxError as error:
             complaint = complaint or f"line {error.lineno}: {error.msg}"
         except (ValueError, RecursionError, MemoryError, OverflowError):

@@ -235,6 +235,10 @@ def test_hostile_code_is_read_in_time(source):
     assert time.process_time() - begun < 8
 
 
+def test_odd_texts_warn_nobody(recwarn):
+    assert "x" in read_code("x = '\\d'; 1 is 1").defines and not recwarn.list
+
+
 def test_a_long_chain_of_cells_is_planned_in_time(small, answered):
     answered["cells"] += [code(f"x{i} = x{i + 1}") for i in range(450)] + [code("x450 = 1")]
     begun = time.process_time()
