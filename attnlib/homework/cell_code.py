@@ -71,7 +71,7 @@ def _parsed(source):
     complaint = None
     for form in (source, *_without_magics(source)):
         try:
-            with warnings.catch_warnings():     # of "\\d" and the like: the student's affair
+            with warnings.catch_warnings():     # of "\d" and the like: the student's affair
                 warnings.simplefilter("ignore")
                 return ast.parse(form)
         except SyntaxError as error:
