@@ -202,7 +202,7 @@ class Session:
         self._running = self.sandbox.start(self.limits.total, self._fonts)
         spent = self._spent
         try:
-            self._ask({"op": "forget"}, 60)
+            self._ask({"op": "forget", "results": True}, 60)
             self._spent = spent                     # until here the time is not the student's
         except _Ended as ended:
             self._over = f"The sandbox did not start: {self._complaint or ended}"
@@ -319,11 +319,12 @@ class Session:
             raise calls.Stopped(self._over)
 
     def begin(self):
-        """A row of calls begins. What earlier ones gave is watched on, until it is much."""
+        """A row of calls begins. Earlier arguments go; what calls gave is watched on, until it is much."""
         self._no_longer()
-        if self.objects.crowded:
+        if crowded := self.objects.crowded:
             self.objects.forget()
-            self._ask({"op": "forget"}, self.limits.call)
+        self.objects.forget_mine()
+        self._ask({"op": "forget", "results": crowded}, self.limits.call)
 
     @property
     def disturbed(self):

@@ -77,6 +77,14 @@ class Objects:
         self._mine, self._ids, self._theirs, self._stand_ins, self._marks = {}, {}, {}, {}, {}
         self._room, self._next = self.BYTES, 0
 
+    def forget_mine(self):
+        """Forget what this side has sent; numbers go on."""
+        self._mine, self._ids = {}, {}
+
+    def forget_theirs(self):
+        """Forget what has come from the other side."""
+        self._theirs, self._stand_ins = {}, {}
+
     @property
     def crowded(self):
         """Whether so much is known that looking at all of it takes long."""

@@ -258,7 +258,9 @@ class _Server:
             return answer, False
 
     def on_forget(self, request):
-        self.objects.forget()
+        self.objects.forget_theirs()
+        if request["results"]:
+            self.objects.forget()
         return {"threads": threading.active_count()}, False
 
     def on_torch(self, request):
