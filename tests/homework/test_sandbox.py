@@ -235,17 +235,24 @@ def test_a_killed_grader_leaves_nothing(sandbox, tmp_path):
     program = (
         "import pickle, sys, time\nfrom attnlib.homework.remote import Session\n"
         f"made = pickle.loads(open({str(tmp_path / 'sandbox.pickle')!r}, 'rb').read())\n"
-        "with Session(made, [('cell 1', 'x = 1')]) as session:\n"
-        "    print(session._running.process.pid, flush=True)\n    time.sleep(100)"
+        "start = made.start\ndef told(*options):\n    running = start(*options)\n"
+        "    print(running.process.pid, flush=True)\n    return running\nmade.start = told\n"
+        "Session(made, [('cell 1', 'while True: pass')]).__enter__()"
     )
     grader = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True,
                               env=os.environ | {"PYTHONPATH": str(ROOT)})  # fmt: skip
     pid = int(grader.stdout.readline())
+    time.sleep(1)                       # a worker that is busy does not hear that nobody asks any more
     inside = [pid, *descendants(pid)]
     grader.send_signal(signal.SIGKILL)
     grader.wait()
     grader.stdout.close()
-    assert len(inside) >= 3 and gone(inside)
+    try:
+        assert len(inside) >= 3 and gone(inside)
+    finally:
+        for pid in inside:
+            if Path(f"/proc/{pid}").exists():
+                os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="the tests run as an ordinary user already")
