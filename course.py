@@ -489,7 +489,7 @@ def bench(arguments):
 
 
 def homework(arguments):
-    set_up("homework")
+    set_up("nbgrader" if {"to-nbgrader", "from-nbgrader"} & set(arguments) else "homework")
     # In the folder of whoever calls: the paths that are named are meant from there.
     return status_of(subprocess.Popen([str(PYTHON), "-m", "attnlib.homework", *arguments],
                                       env=environment(**one_thread())))

@@ -32,7 +32,7 @@ from attnlib.homework.grading import read_result
 from attnlib.homework.source import released, source
 
 MOST_TEXT = 100_000         # characters of a cell that a person is shown
-MOST_NOTEBOOK = 2_000_000   # and of all of them
+MOST_NOTEBOOK = 1_000_000   # and of all of them
 LOST = ("not graded", "unreadable")     # statuses of a result that says nothing of any question
 
 
@@ -77,9 +77,14 @@ def to_gradebook(class_, assignment, collection=None):
             for sentence in _hand_over(book, course, class_, assignment, master, result, found.get(student)):
                 told.setdefault(sentence, []).append(student)
         waiting = _waiting(book, assignment)
-    return [f"{len({*results, *found})} submissions to {assignment.id} are in nbgrader's gradebook; "
-            f"{waiting} answers wait for a person in Formgrader.",
+    count = len({*results, *found})
+    return [f"In nbgrader's gradebook {_many(count, 'submission')} to {assignment.id}; for a person in "
+            f"Formgrader there {_many(waiting, 'answer')} to be marked.",
             *(f"{_listed(students)}: {sentence}" for sentence, students in told.items())]
+
+
+def _many(count, what):
+    return f"is 1 {what}" if count == 1 else f"are {count} {what}s"
 
 
 def _listed(students):
@@ -416,6 +421,9 @@ def shown(master, assignment, result, cells=(), plan=None):
             out.insert(at, places[id])
         previous = places[id]
     for question in assignment.questions:
+        labels = plan.makers.get(question.id, ()) if plan else ()
+        if labels and question.id not in roles.values():
+            places[question.id].source = f"# This answer stands in another cell: {labels[-1]}."
         cell = places[_graded_cell(question)]
         told = known.get(question.id)
         if question.kind != "written":
@@ -542,7 +550,7 @@ def from_gradebook(class_, assignment):
         rows = [[*key, points, comment] for key, (points, comment) in sorted(marks.items())]
         write_whole(path, as_csv([["student", "question", "points", "comment"], *rows]))
     count = sum(bool(points) for points, _ in marks.values())
-    return [f"{count} marks by hand are in {path.name}.", *told]
+    return [f"In {path.name} {_many(count, 'mark')} by hand.", *told]
 
 
 def as_csv(table):
