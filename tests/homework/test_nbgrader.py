@@ -245,7 +245,7 @@ def test_what_came_in_a_zip_has_its_time_in_formgrader(class_, in_process):
         grading.write_result(class_.path("graded", "hw1"), result)
     for _ in range(2):
         gradebook.to_gradebook(class_, SMALL, collect(elsewhere, SMALL))
-        stamp = class_.path("submitted", "ann", "hw1", "timestamp.txt").read_text()
+        stamp = class_.path("submitted", "ann", "hw1", "timestamp.txt").read_text(encoding="utf-8")
         with book_of(class_) as book:
             assert book.find_submission("hw1", "ann").timestamp == utils.parse_utc(stamp.strip())
             assert book.find_submission("hw1", "ann").timestamp == datetime(2025, 10, 31, 12)
@@ -262,10 +262,10 @@ def test_other_cells_than_the_gradebook_has_are_refused(class_, in_process):
 
 def test_a_source_of_another_class_is_refused(class_, in_process):
     path = class_.path("source", "hw1", "hw1.ipynb")
-    path.write_text(nbformat.writes(source(assignments.load("hw1", 3), ())))
+    path.write_text(nbformat.writes(source(assignments.load("hw1", 3), ())), encoding="utf-8")
     with pytest.raises(gradebook.GradebookError, match="not the source of hw1 as this class has it"):
         gradebook.master_of(class_, SMALL)
-    path.write_text("{")
+    path.write_text("{", encoding="utf-8")
     with pytest.raises(gradebook.GradebookError, match="is no notebook"):
         gradebook.master_of(class_, SMALL)
 
@@ -274,7 +274,7 @@ def test_a_gradebook_that_cannot_be_used_is_told(class_):
     class_.path("gradebook.db").write_bytes(b"no database, but long enough to be read as one" * 99)
     with pytest.raises(gradebook.GradebookError, match="cannot be used: file is not a database"):
         gradebook.to_gradebook(class_, SMALL)
-    class_.path("nbgrader_config.py").write_text("1 / 0")
+    class_.path("nbgrader_config.py").write_text("1 / 0", encoding="utf-8")
     with pytest.raises(gradebook.GradebookError, match="nbgrader_config.py fails: ZeroDivisionError"):
         gradebook.to_gradebook(class_, SMALL)
 
@@ -375,7 +375,7 @@ def test_marks_by_hand_come_back(class_, in_process):
     assert (rows["bob"].score, rows["bob"].status) == (7, "needs reading")
     assert (rows["cem"].score, rows["cem"].status) == (8, "graded")
     reports.write_reports(class_, SMALL)
-    assert "marked by a person" in class_.path("feedback", "hw1", "cem.html").read_text()
+    assert "marked by a person" in class_.path("feedback", "hw1", "cem.html").read_text(encoding="utf-8")
 
 
 def test_nothing_is_overwritten_in_silence(class_, in_process):
@@ -387,9 +387,9 @@ def test_nothing_is_overwritten_in_silence(class_, in_process):
     assert gradebook.from_gradebook(class_, SMALL)[1:] == [
         "written-hw1-nbgrader.csv: ann had 2 points for why and has 1 now."]
     own = class_.path("written-hw1.csv")
-    own.write_text("student;question;points;comment\nann;why;2,5;Mine\n")
+    own.write_text("student;question;points;comment\nann;why;2,5;Mine\n", encoding="utf-8")
     _, told = gradebook.from_gradebook(class_, SMALL)
-    assert own.read_text().endswith("2,5;Mine\n"), "a table that people fill in is only read"
+    assert own.read_text(encoding="utf-8").endswith("2,5;Mine\n"), "a table that people fill in is only read"
     assert told.startswith("written-hw1.csv has 2.5 points for why of ann, Formgrader has 1; written-hw1.csv")
     marks, complaints = reports.read_written(class_, SMALL)
     assert marks["ann", "why"] == (2.5, "Mine") and len(complaints) == 1
@@ -483,7 +483,7 @@ def test_its_feedback_shows_no_hidden_number_and_no_zero_that_nobody_gave(class_
     gradebook.to_gradebook(class_, SMALL, collect(class_.folder, SMALL))
     mark(class_, "ann", "why", 2, "A **good** try.")
     converter(GenerateFeedback, class_).start()
-    pages = {student: class_.path("nbgrader_feedback", student, "hw1", "hw1.html").read_text()
+    pages = {student: class_.path("nbgrader_feedback", student, "hw1", "hw1.html").read_text(encoding="utf-8")
              for student in ("ann", "cem")}  # fmt: skip
     scores = {student: re.findall(r"Score: ([\d.]+) / ([\d.]+)", page) for student, page in pages.items()}
     assert scores["ann"][0] == ("6.0", "11.0") and ("0.0", "4.0") in scores["ann"]
@@ -511,10 +511,10 @@ def test_it_releases_only_what_is_proved(class_, monkeypatch):
     gradebook.to_gradebook(class_, assignment)      # into the gradebook that nbgrader has begun
 
     monkeypatch.setattr(release, "faults", prove)
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     broken = text.replace("copies = ", "copies = 1 + ", 2)
     assert broken != text
-    path.write_text(broken)
+    path.write_text(broken, encoding="utf-8")
     before = class_.path("release", "hw1", "hw1.ipynb").read_bytes()
     with pytest.raises(NbGraderException, match="The solution of copies earns 0 of 2"):
         converter(GenerateAssignment, class_, force=True).start()
@@ -565,14 +565,14 @@ def formgrader(class_):
         assert answer.status == 200, f"{path}: {answer.status} {text[:500]}"
         return json.loads(text) if "/api/" in path else text
 
-    with open(log, "w") as out:
+    with open(log, "w", encoding="utf-8") as out:
         server = subprocess.Popen(command, cwd=class_.folder, env=BARE | places, stdout=out, stderr=out)
     try:
         for _ in range(400):
             with contextlib.suppress(OSError):
                 ask("/formgrader/api/status")
                 break
-            assert server.poll() is None, log.read_text()
+            assert server.poll() is None, log.read_text(encoding="utf-8")
             time.sleep(0.2)
         yield ask
     finally:
