@@ -44,7 +44,7 @@ def local_m_weights(scores, half_window):
     """
     xp, scores, dtype = _scores(scores)
     own = xp.arange(scores.shape[-2], dtype=scores.dtype, device=scores.device)
-    weights, _ = _windowed_softmax(xp, scores, own, float(valid_length(half_window, "half_window")))
+    weights, _ = _windowed_softmax(xp, scores, own, _float_length(half_window, "half_window"))
     return xp.astype(weights, dtype, copy=False)
 
 
@@ -87,7 +87,7 @@ def local_p_weights(scores, position, half_window):
     """
     axes = {"scores": (..., "Lq", "Lk"), "position": (..., "Lq")}
     xp, dtype, (scores, position) = working_arrays({"scores": scores, "position": position}, axes)
-    half_window = float(valid_length(half_window, "half_window"))
+    half_window = _float_length(half_window, "half_window")
     weights, distance = _windowed_softmax(xp, scores, position, half_window)
     gauss = xp.exp(-2 * (distance / half_window) ** 2)  # sigma = D / 2
     return xp.astype(weights * gauss, dtype, copy=False)
@@ -129,7 +129,7 @@ def predicted_position(q, n_key, W, v):
     xp, dtype, (q, W, v) = working_arrays({"q": q, "W": W, "v": v}, axes)
     half = xp.tanh(q @ W.mT) @ v / 2
     sigmoid = (1 + xp.tanh(half)) / 2  # in this form no exponential overflows
-    return xp.astype(valid_length(n_key, "n_key") * sigmoid, dtype, copy=False)
+    return xp.astype(_float_length(n_key, "n_key") * sigmoid, dtype, copy=False)
 
 
 def attentional_state(context, q, W, bias=None, *, tanh=True):
@@ -179,6 +179,17 @@ def attentional_state(context, q, W, bias=None, *, tanh=True):
     state = xp.concat([context, q], axis=-1) @ W.mT
     state = state + given[0] if given else state
     return xp.astype(xp.tanh(state) if tanh else state, dtype, copy=False)
+
+
+def _float_length(length, name):
+    """A length as a float, which is what it is computed with."""
+    try:
+        return float(valid_length(length, name))
+    except OverflowError:
+        raise ValueError(
+            f"{name} must be at most 1.8e308, the largest float; got a number of "
+            f"{int(length).bit_length()} bits"
+        ) from None
 
 
 def _scores(scores):

@@ -75,7 +75,7 @@ def softmax_with_sink(x, sink, axis=-1):
     Raises
     ------
     TypeError, ValueError
-        As for `softmax`; if ``sink`` is no number below infinity and no such array.
+        As for `softmax`; if ``sink`` is no number below infinity and no such array of them.
 
     References
     ----------
@@ -92,6 +92,9 @@ def softmax_with_sink(x, sink, axis=-1):
         xp, dtype, (x, sink) = working_arrays({"x": x, "sink": sink}, {})
         axis = valid_axis(axis, x, "x")
         _check_sink(tuple(sink.shape), tuple(x.shape), axis)
+        wrong = ~(sink < math.inf)
+        if xp.any(wrong):
+            raise ValueError(f"sink must be below infinity; got an entry of {float(sink[wrong][0])}")
     else:
         xp, x, axis, dtype = working_array(x, axis, "x")
         sink = xp.asarray(_valid_number(sink), dtype=x.dtype, device=x.device)

@@ -2,8 +2,9 @@
 
 import math
 from numbers import Real
+from sys import float_info
 
-from attnlib.core.arrays import valid_length, working_array
+from attnlib.core.arrays import namespace, valid_length, working_array
 
 
 def softmax(x, axis=-1, *, temperature=1.0):
@@ -18,7 +19,8 @@ def softmax(x, axis=-1, *, temperature=1.0):
         Real scores, none ``+inf``. ``-inf`` gives probability exactly 0.
     axis : int
     temperature : float > 0
-        Below 1 sharpens towards the maximum, above 1 flattens towards uniform.
+        Below 1 sharpens towards the maximum, above 1 flattens towards uniform. A 0-d array does as
+        well; a tensor, which may be learned, receives its gradient.
 
     Returns
     -------
@@ -45,7 +47,7 @@ def softmax(x, axis=-1, *, temperature=1.0):
     array([0.25, 0.75])
     """
     xp, x, axis, dtype = working_array(x, axis, "x")
-    e, total, _ = shifted_exp(xp, x, axis, _valid_temperature(temperature, xp.finfo(x.dtype)))
+    e, total, _ = shifted_exp(xp, x, axis, _valid_temperature(temperature, xp, x))
     return xp.astype(e / total, dtype, copy=False)
 
 
@@ -188,7 +190,8 @@ def shifted_exp(xp, x, axis, temperature=1.0):
     """
     top = finite_shift(xp, xp.max(x, axis=axis, keepdims=True))
     shifted = x - top
-    e = xp.exp(shifted if temperature == 1 else shifted / temperature)
+    plain = isinstance(temperature, float) and temperature == 1
+    e = xp.exp(shifted if plain else shifted / temperature)
     return e, xp.sum(e, axis=axis, keepdims=True), top
 
 
@@ -201,13 +204,28 @@ def finite_shift(xp, top):
     return xp.where(top == -math.inf, 0, top)
 
 
-def _valid_temperature(temperature, limits):
-    """The temperature as a number within a type's ``limits``, outside which it would become 0 or inf."""
-    if isinstance(temperature, bool) or not isinstance(temperature, Real):
+def _valid_temperature(temperature, xp, x):
+    """The temperature within the limits of the type of ``x``, outside which it would become 0 or inf.
+
+    A tensor stays one, of that type, for it may be learned; all else becomes a float.
+    """
+    learned = hasattr(temperature, "detach")
+    if learned:
+        namespace(x=x, temperature=temperature)
+    given = temperature.item() if getattr(temperature, "shape", None) == () else temperature
+    if isinstance(given, bool) or not isinstance(given, Real):
         raise TypeError(f"temperature must be a number; got {temperature!r}")
-    if not 0 < temperature < math.inf:
+    try:
+        number = float(given)
+    except OverflowError:
+        number = float_info.max if given > 0 else -float_info.max
+    if not 0 < given < math.inf:
         raise ValueError(
-            f"temperature must be a positive finite number; got {temperature:g}. Towards 0 the softmax "
+            f"temperature must be a positive finite number; got {number:g}. Towards 0 the softmax "
             "becomes argmax, towards infinity it becomes uniform."
         )
-    return float(min(max(temperature, float(limits.smallest_normal)), float(limits.max)))
+    limits = xp.finfo(x.dtype)
+    smallest, largest = float(limits.smallest_normal), float(limits.max)
+    if learned:
+        return xp.clip(xp.astype(temperature, x.dtype, copy=False), smallest, largest)
+    return min(max(number, smallest), largest)

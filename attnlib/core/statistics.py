@@ -141,7 +141,7 @@ def softmax_jacobian_norm(z, *, kind="frobenius"):
     -------
     array (...)
         At least 0, where the softmax is certain; the spectral norm is at most 1/2, reached by two
-        equal scores.
+        equal scores. NaN where `softmax` is.
 
     Raises
     ------
@@ -158,7 +158,7 @@ def softmax_jacobian_norm(z, *, kind="frobenius"):
         raise ValueError(f"kind must be 'frobenius' or 'spectral'; got {kind!r}")
     xp, z, _, dtype = working_array(z, -1, "z")
     p = softmax(z)
-    norm = xp.linalg.eigvalsh(_jacobian(xp, p))[..., -1] if kind == "spectral" else _frobenius(xp, p)
+    norm = _spectral(xp, p) if kind == "spectral" else _frobenius(xp, p)
     return xp.astype(norm, dtype, copy=False)
 
 
@@ -174,12 +174,26 @@ def _jacobian(xp, p):
 
 
 def _frobenius(xp, p):
-    """Root of ``sum_i p_i^2 ((1 - p_i)^2 + sum_(j != i) p_j^2)``, without cancellation as above."""
+    """Root of ``sum_i p_i^2 ((1 - p_i)^2 + sum_(j != i) p_j^2)``, without cancellation as above.
+
+    All weights but the top one are in units of the largest of them, so that no square vanishes.
+    """
     top = xp.arange(p.shape[-1], device=p.device) == xp.argmax(p, axis=-1, keepdims=True)
     rest = xp.where(top, 0, p)
-    missing = xp.where(top, xp.sum(rest, axis=-1, keepdims=True), 1 - p)
-    squares = xp.where(
-        top, xp.sum(rest**2, axis=-1, keepdims=True), xp.sum(p**2, axis=-1, keepdims=True) - p**2
-    )
-    total = xp.sum(p**2 * (missing**2 + squares), axis=-1)
-    return xp.where(total > 0, xp.sqrt(xp.where(total > 0, total, 1)), 0)
+    unit = xp.max(rest, axis=-1, keepdims=True)
+    unit = unit.detach() if hasattr(unit, "detach") else unit  # it cancels, and so do its gradients
+    parts = rest / xp.where(unit == 0, 1, unit)
+    others = xp.sum(p**2, axis=-1, keepdims=True) - p**2
+    missing = xp.where(top, xp.sum(parts, axis=-1, keepdims=True), parts * (1 - rest))
+    beside = xp.where(top, xp.sum(parts**2, axis=-1, keepdims=True), parts**2 * others)
+    total = xp.sum(xp.where(top, p, 1) ** 2 * (missing**2 + beside), axis=-1)
+    certain = total == 0
+    return unit[..., 0] * xp.where(certain, 0, xp.sqrt(xp.where(certain, 1, total)))
+
+
+def _spectral(xp, p):
+    """The largest eigenvalue; rows that are NaN stay so, and LAPACK is not shown them."""
+    jacobian = _jacobian(xp, p)
+    known = ~xp.any(xp.isnan(p), axis=-1)
+    largest = xp.linalg.eigvalsh(xp.where(known[..., None, None], jacobian, 0))[..., -1]
+    return xp.where(known, largest, math.nan)

@@ -159,6 +159,9 @@ a = np.ones
         (lambda: local_m_weights(a(3), 1), ValueError, ["scores must have shape (..., Lq, Lk)", "(3,)"]),
         (lambda: local_m_weights([[1.0]], 1), TypeError, ["scores must be a NumPy array", "list"]),
         (lambda: local_m_weights(a((2, 3)), 0), ValueError, ["half_window", "at least 1", "0"]),
+        (lambda: local_m_weights(a((2, 3)), 10**400), ValueError, ["half_window must be", "1329 bits"]),
+        (lambda: local_p_weights(a((2, 3)), a(2), 10**400), ValueError, ["half_window must be"]),
+        (lambda: predicted_position(a((2, 3)), 10**400, a((4, 3)), a(4)), ValueError, ["n_key must be"]),
         (lambda: local_p_weights(a((2, 3)), a(2), 1.5), TypeError, ["half_window", "whole number", "1.5"]),
         (
             lambda: local_p_weights(a((2, 3)), a(3), 1),

@@ -78,7 +78,8 @@ def test_a_shift_of_scores_and_sink_together_changes_nothing_and_of_scores_alone
     p = softmax_with_sink(x, sink)
     np.testing.assert_allclose(softmax_with_sink(x + 3, sink + 3), p, rtol=1e-9, atol=1e-12)
     assert (softmax_with_sink(x, sink + 1) <= p).all()
-    np.testing.assert_allclose(softmax_with_sink(x, -np.inf), softmax(x), **CLOSE)
+    for nothing in (-np.inf, np.full(1, -np.inf)):
+        np.testing.assert_allclose(softmax_with_sink(x, nothing), softmax(x), **CLOSE)
 
 
 def test_the_sum_says_how_high_the_scores_are():
@@ -172,6 +173,15 @@ def test_a_nan_stays_visible(lib):
         (lambda: softmax_with_sink(np.zeros(3), None), TypeError, ["sink must be a number or an array"]),
         (lambda: softmax_with_sink(np.zeros(3), np.inf), ValueError, ["sink must be below infinity"]),
         (lambda: softmax_with_sink(np.zeros(3), np.nan), ValueError, ["sink must be below infinity", "nan"]),
+        *(
+            (
+                lambda kind=kind, value=value: softmax_with_sink(kind([1.0, 2.0]), kind([value])),
+                ValueError,
+                ["sink must be below infinity", f"entry of {value}"],
+            )
+            for kind in (np.array, torch.tensor)
+            for value in (np.inf, np.nan)
+        ),
         (
             lambda: softmax_with_sink(np.zeros(3), torch.zeros(1)),
             TypeError,

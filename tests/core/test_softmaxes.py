@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
@@ -138,6 +140,33 @@ def test_any_positive_temperature_has_its_limit(lib, dtype):
     np.testing.assert_allclose(lib.numpy(softmax(x, temperature=1e300)), [1 / 3] * 3, rtol=1e-3)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_temperature_may_be_a_number_of_any_library_and_width(lib, dtype):
+    x = lib.array(np.array([1, 2, 0], dtype))
+    expected = lib.numpy(softmax(x, temperature=2.0))
+    kinds = (int, Fraction, np.float16, np.float32, np.float64, np.longdouble, np.int8)
+    arrays = [np.array(2.0), np.array(2, np.float16), lib.array(np.float32(2)), lib.array(np.array(2))]
+    for two in [kind(2) for kind in kinds] + arrays:
+        got = lib.numpy(softmax(x, temperature=two))
+        assert got.dtype == dtype
+        np.testing.assert_array_equal(got, expected)
+    for small in (1e-50, Fraction(1, 10**400), lib.array(1e-50)):
+        np.testing.assert_allclose(lib.numpy(softmax(x, temperature=small)), [0, 1, 0])
+    for large in (1e300, 10**400, lib.array(1e300)):
+        np.testing.assert_allclose(lib.numpy(softmax(x, temperature=large)), [1 / 3] * 3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("start", [0.7, 1.0, 3.0])
+def test_a_learned_temperature_receives_its_gradient(start):
+    x = torch.randn(2, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(2), requires_grad=True)
+    temperature = torch.tensor(start, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda z, t: softmax(z, temperature=t), (x, temperature))
+    narrow = torch.tensor(start, requires_grad=True)
+    softmax(x, temperature=narrow)[0, 0].backward()
+    assert narrow.grad.dtype == torch.float32 and narrow.grad != 0
+
+
 def test_temperature_sharpens_and_flattens_and_survives_large_scores(lib):
     x = lib.array(np.array([1.0, 2.0, 3.0]))
     top = [lib.numpy(softmax(x, temperature=t))[-1] for t in (0.01, 0.5, 1, 5, 1e6)]
@@ -215,6 +244,16 @@ def test_gradients_of_a_masked_row_and_of_a_temperature():
         (lambda: softmax(np.zeros(3), temperature="2"), TypeError, ["temperature", "'2'"]),
         (lambda: softmax(np.zeros(3), temperature=True), TypeError, ["temperature", "True"]),
         (lambda: softmax(np.zeros(3), temperature=np.nan), ValueError, ["temperature", "nan"]),
+        (lambda: softmax(np.zeros(3), temperature=-(10**400)), ValueError, ["temperature", "got -"]),
+        (lambda: softmax(np.zeros(3), temperature=np.array(True)), TypeError, ["temperature", "True"]),
+        (lambda: softmax(np.zeros(3), temperature=np.ones(1)), TypeError, ["temperature must be a number"]),
+        (lambda: softmax(torch.zeros(3), temperature=torch.tensor(0.0)), ValueError, ["positive", "got 0"]),
+        (lambda: softmax(torch.zeros(3), temperature=torch.tensor(1j)), TypeError, ["temperature"]),
+        (
+            lambda: softmax(np.zeros(3), temperature=torch.tensor(1.0)),
+            TypeError,
+            ["one library", "temperature from torch"],
+        ),
         (lambda: online_softmax(np.zeros(3), block_size=0), ValueError, ["block_size", "got 0"]),
         (lambda: online_softmax(np.zeros(3), block_size=1.5), TypeError, ["block_size", "1.5"]),
         (lambda: log_softmax([1.0]), TypeError, ["x must be a NumPy array"]),

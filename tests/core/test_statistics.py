@@ -87,6 +87,66 @@ def test_norm_has_a_gradient_where_the_softmax_is_certain():
     assert torch.isfinite(z.grad).all()
 
 
+@pytest.mark.parametrize(
+    "dtype, z, expected",
+    [
+        (np.float64, [0, -373], 2 * np.exp(-373.0)),                    # 2.04e-162; its square is no number
+        (np.float64, [-700, 0], 2 * np.exp(-700.0)),
+        (np.float32, [0, -52], 2 * np.exp(-52.0)),
+        (np.float64, [0, -700, -700], 10**0.5 * np.exp(-700.0)),        # 2, 1, 1 times r, and four times -r
+        (np.float64, [7], 0),
+        (np.float64, [0, -1e4], 0),
+    ],
+)
+def test_norm_is_not_lost_where_its_square_would_be(lib, dtype, z, expected):
+    z = lib.array(np.array([z, z[::-1]], dtype))
+    rtol = 1e-5 if dtype is np.float32 else 1e-12
+    np.testing.assert_allclose(lib.numpy(softmax_jacobian_norm(z)), [expected] * 2, rtol)
+
+
+def test_gradient_of_a_norm_whose_square_is_lost():
+    # Weights 1, r, s: the diagonal holds r + s, r, s, and -r and -s stand twice beside it.
+    z = torch.tensor([0.0, -700.0, -701.0], dtype=torch.float64, requires_grad=True)
+    norm = softmax_jacobian_norm(z)
+    norm.backward()
+    r, s = np.exp([-700.0, -701.0])
+    units = np.array([r, s]) / r                                        # so that squares can be formed here
+    length = ((units.sum()) ** 2 + 3 * (units**2).sum()) ** 0.5
+    np.testing.assert_allclose(float(norm.detach()), r * length, rtol=1e-12)
+    inner = r * units * (units.sum() + 3 * units) / length
+    np.testing.assert_allclose(z.grad.numpy(), [-inner.sum(), *inner], rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["frobenius", "spectral"])
+def test_gradient_of_the_norms(kind):
+    rng = np.random.default_rng(4)
+    for z in (rng.normal(size=(3, 5)), 4 * rng.normal(size=(2, 2, 3)), np.array([[2.0, 2.0, 1.0]])):
+        z = torch.tensor(z, requires_grad=True)
+        assert torch.autograd.gradcheck(lambda x: softmax_jacobian_norm(x, kind=kind), z)
+
+
+@pytest.mark.parametrize("kind", ["frobenius", "spectral"])
+def test_rows_without_a_softmax_have_no_norm_and_leave_the_others_theirs(lib, kind):
+    rows = [[0.0, np.nan, 1.0], [0.5, 0.0, -np.inf], [-np.inf] * 3, [1.0, 2.0, 3.0]]
+    with np.errstate(invalid="ignore"):
+        got = lib.numpy(softmax_jacobian_norm(lib.array(np.array([rows, rows[::-1]])), kind=kind))
+    assert np.isnan(got).tolist() == [[True, False, True, False], [False, True, False, True]]
+    for row, norm in zip(np.array(rows)[[1, 3]], got[0, [1, 3]], strict=True):
+        assert norm == pytest.approx(float(softmax_jacobian_norm(row, kind=kind)), rel=1e-12)
+    np.testing.assert_array_equal(got[0], got[1, ::-1])
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(lib.numpy(softmax_jacobian_norm(lib.array(np.array([np.nan])), kind=kind)))
+
+
+@pytest.mark.parametrize("kind", ["frobenius", "spectral"])
+def test_a_row_without_a_norm_spoils_no_other_gradient(kind):
+    z = torch.tensor([[0.0, torch.nan, 1.0], [1.0, 2.0, 3.0]], requires_grad=True)
+    alone = z[1].detach().clone().requires_grad_()
+    softmax_jacobian_norm(z, kind=kind)[1].backward()
+    softmax_jacobian_norm(alone, kind=kind).backward()
+    torch.testing.assert_close(z.grad[1], alone.grad)
+
+
 def test_jacobian_is_what_autograd_finds():
     z = torch.randn(5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     found = torch.autograd.functional.jacobian(softmax, z)
