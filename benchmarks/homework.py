@@ -99,7 +99,7 @@ def memory_of_all():
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             if os.getsid(int(entry.name)) == mine:
-                total += int((entry / "statm").read_text().split()[1]) * page
+                total += int((entry / "statm").read_text(encoding="ascii").split()[1]) * page
         except (OSError, ValueError):
             continue
     return total

@@ -80,7 +80,7 @@ def _writes(told):
     for folder in told["write"]:
         path = os.path.join(folder, "attnlib-probe")
         with contextlib.suppress(OSError):
-            with open(path, "w") as file:
+            with open(path, "w", encoding="utf-8") as file:
                 file.write("here")
             os.unlink(path)
             return True

@@ -392,7 +392,7 @@ def _unused_uid():
     taken = {user.pw_uid for user in pwd.getpwall()}
     highest = 60_000
     with contextlib.suppress(OSError, ValueError):
-        inside, _, count = map(int, Path("/proc/self/uid_map").read_text().split()[:3])
+        inside, _, count = map(int, Path("/proc/self/uid_map").read_text(encoding="ascii").split()[:3])
         highest = min(highest, inside + count - 1)
     lowest = min(20_000, highest // 2)
     at = os.getpid() * 31 + next(_COUNTER)
@@ -426,7 +426,7 @@ class _Canaries:
             self.token = secrets.token_hex(16)
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="attnlib-canary-")))
             folder.chmod(0o755)
-            (folder / "canary.txt").write_text(self.token)
+            (folder / "canary.txt").write_text(self.token, encoding="ascii")
             (folder / "canary.txt").chmod(0o666)
             self.file = folder / "canary.txt"
             listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
@@ -460,7 +460,7 @@ class _Canaries:
         found = []
         if self.child.poll() is not None:
             found.append("kill the grader's processes")
-        if self.file.read_text() != self.token:
+        if self.file.read_text(encoding="ascii") != self.token:
             found.append("write to the grader's temporary folder")
         deadline = time.monotonic() + 3
         while (left := _processes_with(self.told["daemon"])) and time.monotonic() < deadline:

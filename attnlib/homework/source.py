@@ -20,7 +20,7 @@ def source(assignment, rules):
     ----------
     assignment : Assignment
     rules : tuple of str
-        Sentences on late days and regrading, printed at its head.
+        Sentences on late days and grading anew, printed at its head.
 
     Returns
     -------

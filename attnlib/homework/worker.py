@@ -73,7 +73,7 @@ def _quiet():
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
     os.close(nothing)
-    sys.stdin = open(os.devnull)  # noqa: SIM115  for as long as the process lives
+    sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115  for as long as the process lives
 
 
 class _Link:

@@ -269,7 +269,7 @@ def test_it_holds_for_an_ordinary_user(tmp_path):
         "        print(json.dumps(session.answer('x')))"
     )
     script = tmp_path / "as_nobody.py"
-    script.write_text(program)
+    script.write_text(program, encoding="utf-8")
     for folder in (tmp_path, *tmp_path.parents):
         if not os.stat(folder).st_mode & 0o001:
             shutil.copy(script, "/tmp/attnlib-as-nobody.py")
