@@ -1,0 +1,37 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnlib import noam_rate
+
+
+def test_agrees_with_the_golden_rates(golden):
+    g = golden("transformer_pieces")
+    for (d_model, factor, warm_up), wanted in zip(g["in_rate_opts"], g["out_rates"], strict=True):
+        got = [noam_rate(step, d_model, warm_up, float(factor)) for step in g["in_steps"]]
+        np.testing.assert_allclose(got, wanted, rtol=1e-12)
+
+
+@given(st.integers(1, 2000), st.integers(1, 10_000), st.integers(1, 1000))
+def test_rises_in_a_line_to_the_warm_up_and_falls_with_the_square_root(warm_up, step, d_model):
+    top = noam_rate(warm_up, d_model, warm_up)
+    assert top == pytest.approx((d_model * warm_up) ** -0.5)
+    wanted = top * (step / warm_up if step <= warm_up else (warm_up / step) ** 0.5)
+    assert noam_rate(step, d_model, warm_up) == pytest.approx(wanted)
+    assert noam_rate(0, d_model, warm_up, 3.0) == pytest.approx(3 * noam_rate(1, d_model, warm_up))
+
+
+@pytest.mark.parametrize(
+    "call, error, says",
+    [
+        (lambda: noam_rate(-1), ValueError, "step must be at least 0; got -1"),
+        (lambda: noam_rate(1.5), TypeError, "step must be one integer; got 1.5"),
+        (lambda: noam_rate(1, 0), ValueError, "d_model must be at least 1"),
+        (lambda: noam_rate(1, 8, 0), ValueError, "warm_up must be at least 1"),
+        (lambda: noam_rate(1, 8, 10, "2"), TypeError, "factor must be a number; got '2'"),
+    ],
+)
+def test_errors_name_the_argument(call, error, says):
+    with pytest.raises(error, match=says):
+        call()
