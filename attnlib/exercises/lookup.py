@@ -241,7 +241,7 @@ def _lookup(
     scores = keys @ query * sign
     scores = scores * {"divides": 1 / temperature, "multiplies": temperature, "later": 1, "not": 1}[uses]
     if width:
-        scores = scores / np.sqrt(len(query))
+        scores = scores / np.sqrt(len(keys) if width == "keys" else len(query))
     e = np.exp((scores - scores.max() if top else scores) * np.log(base))
     weights = e / e.sum() if share else e
     if uses == "later":
@@ -304,6 +304,9 @@ soft_lookup = _ListsToo(
                 "weight.", {"takes": "best"}),
         Mistake("scaled_by_width", "You also divide by the square root of the width, as attention does. This "
                 "exercise divides by the temperature alone.", {"width": True}, convention=True),
+        Mistake("scaled_by_length", "You also divide by the square root of the number of keys. Attention "
+                "divides by that of their width; this exercise by the temperature alone.",
+                {"width": "keys"}),
         Mistake("not_normalised", "The weights do not sum to 1. Divide the exponentials by their sum.",
                 {"share": False}),
         Mistake("not_normalised", "The weights do not sum to 1. Divide the exponentials by their sum.",

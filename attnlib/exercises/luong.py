@@ -106,6 +106,12 @@ def _location(
         return s
     if over == "all places":
         return softmax(every)[:, :n]
+    if over == "all places, then shares":
+        with np.errstate(all="ignore"):
+            kept = softmax(every)[:, :n]
+            return kept / kept.sum(-1, keepdims=True)
+    if over == "hidden, not cut":
+        return softmax(np.where(np.arange(every.shape[1]) < n, every, -np.inf))
     if over == "zeros":
         return softmax(np.where(np.arange(every.shape[1]) < n, every, 0))[:, :n]
     with np.errstate(all="ignore"):
@@ -140,6 +146,10 @@ def _location_cases():
                               np.column_stack([np.full(4, 40.0), rng.normal(size=4)])),
              hint="The exponential of 710 is already infinite. What may be taken off a row?"),
         case("whole numbers", 2, 3, 3, 2, 5, whole=True),
+        Case("a place without a key that scores a thousand more",
+             (np.array([[1.0], [0.5], [-1.0]]), rng.normal(size=(2, 1)),
+              np.array([[0.0], [1.0], [1000.0], [2000.0]])),
+             hint="What does the high score of a place without a key do to the others?"),
     ]  # fmt: skip
 
 
@@ -156,10 +166,16 @@ location_weights = FunctionExercise(
     (
         Mistake("softmax_before_the_cut", "You take the softmax over all places and cut afterwards: places "
                 "without a key keep their share, and the rows do not sum to 1.", {"over": "all places"}),
+        Mistake("renormalised", "You take the softmax over all places, cut, and let the rest sum to 1 again. "
+                "On paper that is right. But where a place without a key scores far higher than the others, "
+                "every share that you keep has become 0, and 0/0 is NaN. Cut first.",
+                {"over": "all places, then shares"}),
         Mistake("zero_is_a_score", "Places without a key get the score 0, and with it a weight. The "
                 "exponential of 0 is 1: leave them out.", {"over": "zeros"}),
         Mistake("not_cut", "You return a weight for every place. Keys stand only at the first len(k) of "
                 "them.", {"rows": "all"}),
+        Mistake("not_cut", "The places without a key have weight 0 in yours, which is right, and they are "
+                "still there. The result has a column for each key.", {"over": "hidden, not cut"}),
         Mistake("rows_from_the_end", "You use the last rows of w. The keys stand at the first places.",
                 {"rows": "last"}),
         Mistake("cut_to_the_queries", "You cut to as many places as there are queries. It is the keys that "
@@ -191,8 +207,9 @@ location_weights = FunctionExercise(
         Mistake("result_transposed", "You have a row for each key. A row belongs to a query, a column to a "
                 "key.", {"keys_down": True}),
     ),
-    "Checked with fewer keys than places and with as many, with a square w, a single key and scores that "
-    "overflow. What stands at a place has no say: exchange two keys, and the weights stay.",
+    "Checked with fewer keys than places and with as many, with a square w, a single key, scores that "
+    "overflow and high ones at places without a key. What stands at a place has no say: exchange two keys, "
+    "and the weights stay.",
     (_sums_to_one,),
 )  # fmt: skip
 

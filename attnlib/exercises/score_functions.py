@@ -209,6 +209,11 @@ _SCORES = {
         "ignores the query. Its scores are in the thousands, their exponentials overflow unless the largest "
         "of a row goes off first, and its weights are rounded at about 1e-12.",
     ),
+    "a match beside a large part of the query": (
+        lambda q, k, table, hidden, w: _linear(q, k, w, 2000.0) + q @ table @ k.T, True, "nan_is_no",
+        "lets the query count, beside a part that cancels and is in the thousands. Unless the largest of a "
+        "row goes off first, weights are NaN, and of NaN no comparison says that it is larger.",
+    ),
     "concat with its tanh": (
         lambda q, k, table, hidden, w: np.tanh(q[:, None] @ hidden[:4] + k @ hidden[4:]) @ w / 4, True,
         "match_missed", "lets the query count. Only without the tanh does its part cancel.",
@@ -262,7 +267,7 @@ query_counts = LearnerTest(
         False: ("says_no", "Your test says of no score that the query counts. How many keys do you try? A "
                 "single one has weight 1 whoever asks. And are your queries different?"),
     },
-    "Twelve scores judged rightly. Three of them are linear concats with different scores and the same "
+    "Thirteen scores judged rightly. Three of them are linear concats with different scores and the same "
     "weights; one more, with the tanh last, has one order of keys and different weights. What counts is the "
     "weights.",
 )  # fmt: skip
@@ -471,6 +476,8 @@ def _general(
         scores = ((q @ w) * k).sum(-1)
     elif pairs == "products":
         scores = (q @ w) * k
+    elif pairs == "not summed":
+        scores = (q @ w)[:, None] * k
     elif pairs == "loop":
         scores = np.array([row @ w @ k[i] for i, row in enumerate(q)])
     elif pairs == "no keys":
@@ -529,6 +536,8 @@ general_score = FunctionExercise(
         Mistake("row_with_row", ROW_WITH_ROW, {"pairs": "loop"}),
         Mistake("row_with_row", "You multiply row i of q @ w by row i of k, number by number. Every query "
                 "meets every key, and a score is one number.", {"pairs": "products"}),
+        Mistake("not_summed", "Every query meets every key, number by number, and the products are left "
+                "side by side. A score is their sum, one number.", {"pairs": "not summed"}),
         Mistake("key_forgotten", "You return q @ w. The keys are still to come.", {"pairs": "no keys"}),
         Mistake("keys_not_turned", "You multiply by k as it stands. Its rows are keys; here each key has to "
                 "be a column.", {"pairs": "k as it stands"}),

@@ -12,13 +12,15 @@ from attnlib.exercises.verdict import right, wrong
 
 
 @np.errstate(all="ignore")
-def _sparsemax(x, *, axis="last", order="down", size="right", tau="right", end="cut", form="right"):
-    rest = {"order": order, "size": size, "tau": tau, "end": end, "form": form}
+def _sparsemax(x, *, axis="last", order="down", size="right", tau="right", end="cut", form="right",
+               shared="none", scale=1.0):
+    rest = {"order": order, "size": size, "tau": tau, "end": end, "form": form, "shared": shared,
+            "scale": scale}
     if axis == "all":
         return _sparsemax(x.ravel(), **rest).reshape(x.shape)
     if axis == "first":
         return np.moveaxis(_sparsemax(np.moveaxis(x, 0, -1), **rest), -1, 0)
-    z = x.astype(float)
+    z = x * float(scale)
     n = z.shape[-1]
     if form != "right":
         return _other_than_sparsemax(z, form)
@@ -34,19 +36,33 @@ def _sparsemax(x, *, axis="last", order="down", size="right", tau="right", end="
         count = np.minimum(count + 1, n)
     if size == "one_less":
         count = np.maximum(count - 1, 1)
+    if size == "index":                                         # the last index that passes, not how many
+        count = count - 1
+    if size == "index_of_all":                                  # the same, with k counted from 0 in the test
+        count = (1 + (k - 1) * best > total).cumsum(-1).argmax(-1)[..., None]
+    if shared.startswith("k "):
+        count = 0 * count + {"k of first": count.flat[0], "k of last": count.flat[-1],
+                             "k most": count.max(), "k least": count.min()}[shared]
     if size == "one":
         count = np.ones_like(count)
     if size == "all":
         count = np.full_like(count, n)
     top = np.take_along_axis(total, np.maximum(count, 1) - 1, -1)
+    if size.startswith("index") or size == "from_zero":         # here a 0 stands for the last one
+        top = np.take_along_axis(total, count - 1, -1)
     if size == "last_inside":                                   # the sum up to the next score
         top = np.take_along_axis(total, np.minimum(count, n - 1), -1)
     threshold = {
         "right": (top - 1) / count, "no_one": top / count, "by_n": (top - 1) / n, "plus": (top + 1) / count,
         "turned": (1 - top) / count, "by_next": (top - 1) / (count + 1), "not_divided": top - 1,
-        "whole_sum": (z.sum(-1, keepdims=True) - 1) / count,
+        "whole_sum": (z.sum(-1, keepdims=True) - 1) / count, "one_apart": top / count - 1,
+        "by_previous": (top - 1) / (count - 1),
         "lowered": (top - 1) / count - z.max(-1, keepdims=True),
     }[tau]
+    if shared.startswith("tau"):
+        flat = threshold.ravel()
+        threshold = {"tau of first": flat[0], "tau of last": flat[-1], "tau most": flat.max(),
+                     "tau least": flat.min(), "tau mean": flat.mean()}[shared]
     p = (best if end == "sorted" else z) - threshold
     if end == "uncut":
         return p
@@ -121,12 +137,28 @@ _SPARSEMAX = (
             rare=True),
     Mistake("k_from_zero", "Your k starts at 0 in the test. "
                            "The best score is number 1.", {"size": "from_zero"}),
+    *(Mistake("k_from_zero", "Your k is counted from 0: it is the place of the last score that passes the "
+              "test, and not how many pass. The best score is number 1.", {"size": how})
+      for how in ("index", "index_of_all")),
+    Mistake("k_from_zero", "Your threshold is divided by k - 1: the place of the last score, counted from 0. "
+            "Places from 0 are one less than how many there are.", {"tau": "by_previous"}),
     Mistake("positive_counted", "You count the scores above 0. What counts is the difference to the others; "
             "all scores may be raised by the same number.", {"size": "positive"}),
     Mistake("tau_without_one", "Your threshold divides the sum and not the sum less 1, so the weights sum to "
             "0 before they are cut.", {"tau": "no_one"}),
     Mistake("tau_by_n", "Your threshold is divided by the number of all scores. Only k of them share.",
             {"tau": "by_n"}),
+    Mistake("one_outside", "You divide the sum by k and then take 1 away. The 1 goes off the sum, and what "
+            "is left is divided.", {"tau": "one_apart"}),
+    *(Mistake("one_threshold_for_all", "All rows have the same threshold in yours. Each row of the last axis "
+              "has its own.", {"shared": f"tau {how}"}, rare=how != "of first")
+      for how in ("of first", "of last", "most", "least", "mean")),
+    *(Mistake("one_k_for_all", "All rows have the same k in yours. Each row has its own, as it has its own "
+              "threshold.", {"shared": f"k {how}"}, rare=True)
+      for how in ("of first", "of last", "most", "least")),
+    Mistake("scores_halved", "The scores are halved. That belongs to entmax15; a sparsemax takes them as "
+            "they are.", {"scale": 0.5}),
+    Mistake("scores_doubled", "The scores are doubled. A sparsemax takes them as they are.", {"scale": 2.0}),
     Mistake("tau_plus_one", "Your threshold has plus 1 where 1 is to be taken away.", {"tau": "plus"}),
     Mistake("tau_turned", "Your threshold has the opposite sign.", {"tau": "turned"}),
     Mistake("tau_by_next", "Your threshold is divided by k + 1. The sum has k scores.", {"tau": "by_next"}),
@@ -585,6 +617,10 @@ def _off_by_one(x, *, axis="last", shift="right", extra="right", top="right", en
         return e / total + one
     if end == "after":
         return e / total / (1 + one)
+    if end == "odds":
+        return e / total / (1 + e / total)
+    if end == "less_a_part":
+        return e / total - 1 / n
     p = above / below
     if end == "rest_shared":
         p = p + (1 - p.sum(-1, keepdims=True)) / n
@@ -620,6 +656,8 @@ _OFF_BY_ONE = (
     Mistake("largest_of_all_subtracted", "You subtract the largest number of the whole array. A row far "
             "below it loses its exponentials, and the 1 with them.", {"shift": "whole"}),
     Mistake("one_shifted_the_wrong_way", "The 1 is multiplied by the exponential of the largest score. It "
+            "must be lowered as the scores are.", {"shift": "largest", "extra": "turned"}),
+    Mistake("one_shifted_the_wrong_way", "The 1 is multiplied by the exponential of the largest score. It "
             "must be lowered as the scores are.", {"extra": "turned"}),
     Mistake("one_taken_away", "The 1 is taken away from the sum.", {"extra": "minus"}),
     Mistake("score_of_one", "You add the exponential of 1. The further score is 0, and its exponential is 1.",
@@ -629,6 +667,12 @@ _OFF_BY_ONE = (
     Mistake("divided_afterwards", "You take the softmax and divide by a number. Then a row's total does not "
             "depend on how high its scores "
             "are, and that is the point.", dict(end="after", extra="unshifted"), rare=True),
+    Mistake("one_for_each", "You take the softmax p, and then p / (1 + p). The 1 stands once, in the sum "
+            "of the exponentials, which is the same for all of a row.",
+            dict(end="odds", shift="largest"), rare=True),
+    Mistake("part_taken_away", "You take the softmax less 1/n. The softmax has forgotten how high the scores "
+            "are, and that decides how much a row keeps.",
+            dict(end="less_a_part", shift="largest"), rare=True),
     Mistake("rest_shared", "What is missing to 1 is shared out again.", dict(end="rest_shared"), rare=True),
     Mistake("sigmoid", "Each score has its own quotient e / (1 "
                        "+ e). They share one sum.", {"form": "sigmoid"}),

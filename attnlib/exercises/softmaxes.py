@@ -21,7 +21,7 @@ def _prepared(x, axis, over, precision, base, sign):
         over = "axis"
     kind = x.dtype if x.dtype.kind == "f" else np.dtype(float)
     kind = {"wide": np.dtype(float), "given": kind, "single": np.dtype(np.float32),
-            "half": np.dtype(np.float16), "whole": np.dtype(float),
+            "half": np.dtype(np.float16), "whole": np.dtype(float), "own": x.dtype, "own_first": x.dtype,
             "rounded": np.dtype(float), "half_exponents": np.dtype(np.float16)}[precision]
     z = {"whole": np.trunc, "rounded": np.float16}.get(precision, lambda x: x)(x).astype(kind)
     axis = {
@@ -140,7 +140,8 @@ def _softmax(x, axis=-1, *, shift="slice", over="axis", base=np.e, sign=1, norm=
         return _softmax(x.reshape(-1, x.shape[axis])).reshape(x.shape)
     z, axis = _prepared(x, axis, over, precision, base, sign)
     z = _infinite(z, axis, infinite)
-    e = np.exp(_shift(z, axis, shift))
+    shifted = _shift(z, axis, shift)
+    e = np.exp(shifted.astype(float) if precision == "own_first" else shifted)
     if precision == "half_exponents":
         e = e.astype(float)
     total = e.sum(axis=axis, keepdims=True)
@@ -315,6 +316,9 @@ _SOFTMAX = (
     Mistake("softmin", "Your largest score gets the smallest weight: a sign is turned round.",
             dict(sign=-1, infinite="hidden"), rare=True),
     *_PRECISION,
+    *(Mistake("unsigned_wraps", "The largest is subtracted in x's own type. Unsigned integers have no "
+              "numbers below 0: 198 - 200 is 254 in uint8. Make the scores floating numbers first.",
+              {"precision": precision}) for precision in ("own", "own_first")),
     Mistake("half_precision", "The exponentials are taken in half precision, which has three digits and ends "
             "at 65504.", dict(precision="half_exponents"), rare=True),
     *(Mistake("infinity_nan", "A slice with an entry of -inf comes out as NaN. Such an entry has weight 0, "
@@ -394,6 +398,8 @@ def _softmax_cases():
              hint="Large scores may differ by little. Are digits lost before the largest is subtracted?"),
         Case("integers of 12000", (np.array([[12000, 11999, 12001], [-15000, -15001, -15003]]),),
              hint=_LOSSLESS),
+        Case("unsigned integers, uint8", (np.array([[200, 198, 201, 190], [3, 0, 5, 4]], np.uint8),),
+             hint="What is 198 - 200 in a type that has no numbers below 0?"),
         Case("float16", (np.array([[1.5, -2.0, 0.25], [12.0, 13.0, 11.5]], np.float16),),
              hint="float16 ends at 65504, and exp(11.1) is more."),
         Case("float16 of large size",
@@ -460,10 +466,10 @@ def _by_either_call(function, x, *axis):
 softmax = FunctionExercise(
     _softmax, _softmax_cases, _SOFTMAX,
     "Checked along every axis, counted from either end, with scores in the millions of both signs, rows of "
-    "very different size, integers, float16, and with entries of -inf. Adding a number to a whole slice "
-    "changes nothing, which is why the largest can be subtracted.",
+    "very different size, integers with and without a sign, float16, and with entries of -inf. Adding a "
+    "number to a whole slice changes nothing, which is why the largest can be subtracted.",
     properties=(in_torch, few_digits, _sums_to_one), drive=_by_either_call,
-    styles=({}, {"precision": "given"}), rtol=1e-4, atol=0.0,
+    styles=({}, {"precision": "given"}, {"precision": "own"}), rtol=1e-4, atol=0.0,
 )
 
 

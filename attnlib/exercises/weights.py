@@ -276,7 +276,9 @@ def _projected(
     if over in ("scores", "shares"):
         weights = scores if over == "scores" else scores / scores.sum(-1, keepdims=True)
     else:
-        e = np.exp(scores - scores.max(axis, keepdims=True)) if top else np.exp(scores)
+        largest = scores.max() if top == "all" else scores.max(axis, keepdims=True) if top else 0
+        with np.errstate(all="ignore"):
+            e = np.exp(scores - largest)
         weights = e / e.sum(axis, keepdims=over != "no keepdims")
     return {
         "output": lambda: weights @ v,
@@ -396,6 +398,9 @@ projected_attention = FunctionExercise(
         Mistake("causal", "You hide the keys after each query. No mask is asked for.", {"mask": True}),
         Mistake("overflow", "The exponential of a large score is infinite, and inf/inf is NaN. Subtract the "
                 "largest score of the row first: it cancels in the quotient.", {"top": False}),
+        Mistake("one_maximum", "You take the largest of all scores off every row. In a row that lies far "
+                "below, each exponential is 0, and 0/0 is NaN. Each row has its own largest.",
+                {"top": "all"}),
     ),  # fmt: skip
     "Checked with all sizes different and with all equal, on a sentence that asks itself, on a single query "
     "and a single key, on whole numbers and on scores of several thousand. With x = y it is self-attention, "

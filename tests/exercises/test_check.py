@@ -339,3 +339,8 @@ def test_the_map_says_where_nothing_can_be_kept(folder, monkeypatch, capsys):
     check("outvoted", 8, show=False)
     progress()
     assert "lasts as long as the session" in capsys.readouterr().out
+
+
+def test_tests_here_have_the_same_names_in_every_process(request):
+    # An address in a name, or names in the order of a set of words: pytest -n 2 then collects two suites.
+    assert not [item.nodeid for item in request.session.items if re.search("0x[0-9a-f]{5}", item.nodeid)]

@@ -174,6 +174,8 @@ WRONG = [
     ("hidden_fault", np.ones(3), None, "three arrays"),
     ("hidden_fault", (np.zeros(0), np.zeros((3, 0)), np.zeros((3, 0))), None, "0 features"),
     ("hidden_fault", ("a", keys, keys), None, "query must be an array of numbers"),
+    ("soft_lookup", lambda q, k, v, t=1.0: by_matmul(q / len(k) ** 0.5, k, v, t), "scaled_by_length",
+     "number of keys"),
     ("soft_lookup", clips(700), None, "On scores of 800 and 4000"),
     ("soft_lookup", clips(20), None, "Clipping would"),
     ("soft_lookup", hard_when_large, None, "On scores of 4000 and 3999 at temperature 0.1"),

@@ -208,7 +208,7 @@ def exact(scores, length, width):
     (of_my_own("interleaved"), "other_layout"),
     (of_my_own("interleaved", room=1e-9), "other_layout"),
     (exact, "rounding"),
-], ids=str)
+], ids=lambda x: getattr(x, "__name__", x))
 def test_weak_tests_are_told_what_fools_them(test, mistake):
     verdict = check("restarted", test, show=False)
     assert verdict.passed is False

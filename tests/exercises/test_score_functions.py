@@ -152,6 +152,15 @@ def without_taking_off_the_largest(score):
         return not alike(e / e.sum(-1, keepdims=True))
 
 
+def by_nan(score):
+    """The exponentials unshifted, and a comparison that NaN never passes."""
+    rng = np.random.default_rng(3)
+    with np.errstate(all="ignore"):
+        e = np.exp(score(rng.normal(size=(8, 4)), rng.normal(size=(5, 6))))
+        w = e / e.sum(-1, keepdims=True)
+        return bool(np.abs(w - w[0]).max() > 1e-8)
+
+
 def by_a_longer_query(score):
     rng = np.random.default_rng(3)
     q = rng.normal(size=(1, 4))
@@ -202,6 +211,20 @@ def location_by_loop(q, k, w):
         e = [np.exp(row @ a - max(w[: len(k)] @ a)) for row in w[: len(k)]]
         rows.append(np.array(e) / sum(e))
     return np.array(rows)
+
+
+def location_cut_and_renormalised(q, k, w):
+    s = q @ w.T
+    e = np.exp(s - s.max(-1, keepdims=True))
+    e = (e / e.sum(-1, keepdims=True))[:, : len(k)]
+    return e / e.sum(-1, keepdims=True)
+
+
+def location_hidden_not_cut(q, k, w):
+    s = q @ w.T
+    s[:, len(k) :] = -np.inf
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
 
 
 def location_hidden(q, k, w):
@@ -360,6 +383,7 @@ WRONG = [
     ("query_counts", by_scores, "scores_compared", "by one number in the whole row"),
     ("query_counts", by_first_choice, "order_compared", "the same order"),
     ("query_counts", without_taking_off_the_largest, "large_scores", "overflow"),
+    ("query_counts", by_nan, "nan_is_no", "no comparison"),
     ("query_counts", lambda s: bool((rows_of_weights(s) != rows_of_weights(s)[0]).any()), "exact_comparison",
      "rounding alone"),
     ("query_counts", lambda s: not alike(rows_of_weights(s), atol=0.01), "too_coarse", "faintly"),
@@ -391,6 +415,9 @@ WRONG = [
     ("location_weights", lambda q, k, w: location_by_loop(q, k, np.linalg.inv(w)), None, "raised"),
     ("location_weights", lambda q, k, w: (q @ w.T)[:, :len(k)], "no_softmax", "makes them weights"),
     ("location_weights", lambda q, k, w: location_by_loop(q, w, w), "not_cut", "first len(k)"),
+    ("location_weights", location_cut_and_renormalised, "renormalised", "0/0 is NaN"),
+    ("location_weights", location_hidden_not_cut, "not_cut", "still there"),
+    ("general_score", lambda q, k, w: (q @ w)[:, None, :] * k[None], "not_summed", "their sum"),
     ("local_weights", lambda s, p, d: local_by_loop(s, p, d) / local_by_loop(s, p, d).sum(1, keepdims=True),
      "renormalised", "sum to 1"),
     ("local_weights", lambda s, p, d: local_by_loop(s, np.round(p), d), "position_rounded", "round p"),

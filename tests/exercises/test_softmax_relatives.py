@@ -190,6 +190,44 @@ def right_threshold(x):
     return (np.take_along_axis(total, k - 1, -1) - 1) / k
 
 
+def threshold_with(k_first=1, share=lambda total, k: (total - 1) / k, one=lambda k: k, times=1.0):
+    """A sparsemax row by row, with one thing or another done wrong."""
+
+    def sparsemax(x):
+        def row(z):
+            z = times * z
+            best = np.sort(z)[::-1]
+            total = np.cumsum(best)
+            inside = 1 + (np.arange(len(z)) + k_first) * best > total
+            size = one(inside.sum())
+            return np.maximum(z - share(total[inside.sum() - 1], size), 0)
+
+        return np.apply_along_axis(row, -1, x)
+
+    return sparsemax
+
+
+def index_for_number(x):
+    """k is where the test holds last, an index, and is used as if it were how many."""
+    def row(z):
+        total = np.cumsum(np.sort(z)[::-1])
+        k = np.flatnonzero(1 + np.arange(1, len(z) + 1) * np.sort(z)[::-1] > total)[-1]
+        return np.maximum(z - (total[k - 1] - 1) / k, 0)
+
+    return np.apply_along_axis(row, -1, x)
+
+
+def counted_from_zero(x):
+    """k runs from 0, in the test and after it."""
+    def row(z):
+        best, k = np.sort(z)[::-1], np.arange(len(z))
+        total = np.cumsum(best)
+        size = k[1 + k * best > total].max(initial=0)
+        return np.maximum(z - (total[size - 1] - 1) / size, 0)
+
+    return np.apply_along_axis(row, -1, x)
+
+
 def searched(bounds=None, halvings=60, weights=lambda above: np.maximum(above, 0) ** 2, at_last=None):
     """A search for the threshold, with one thing or another done wrong."""
 
@@ -227,6 +265,16 @@ def shifted_then_one(x):
     return e / (1 + np.sum(e, axis=-1, keepdims=True))
 
 
+def plain_softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def one_raised(x, m):
+    e = np.exp(x - m)
+    return e / (np.exp(m) + e.sum(-1, keepdims=True))
+
+
 def written_as_printed(x):
     return np.exp(x) / (1 + np.exp(x).sum(-1, keepdims=True))
 
@@ -239,6 +287,15 @@ WRONG = [
     ("sparsemax", by_threshold(lambda x: right_threshold(x - x.max(-1, keepdims=True))),
      "tau_of_lowered_scores"),
     ("sparsemax", lambda x: np.where(x > right_threshold(x), x, 0), "not_lowered"),
+    ("sparsemax", threshold_with(k_first=0), "k_from_zero"),
+    ("sparsemax", threshold_with(one=lambda k: k - 1), "k_from_zero"),
+    ("sparsemax", index_for_number, "k_from_zero"),
+    ("sparsemax", counted_from_zero, "k_from_zero"),
+    ("sparsemax", threshold_with(share=lambda total, k: total / k - 1), "one_outside"),
+    ("sparsemax", by_threshold(lambda x: right_threshold(x).ravel()[0]), "one_threshold_for_all"),
+    ("sparsemax", by_threshold(lambda x: right_threshold(x).max()), "one_threshold_for_all"),
+    ("sparsemax", threshold_with(times=0.5), "scores_halved"),
+    ("sparsemax", threshold_with(times=2), "scores_doubled"),
     ("entmax15", lambda x: squares_by_halving(2 * x), "not_halved"),
     ("entmax15", searched(at_last=lambda above: np.maximum(above, 0)), "square_forgotten"),
     ("entmax15", searched(weights=lambda above: np.maximum(above, 0)), "sparsemax_of_halves"),
@@ -254,6 +311,11 @@ WRONG = [
     ("entmax15", mean_of_softmax_and_sparsemax, "mean_of_both"),
     ("softmax_off_by_one", shifted_then_one, "one_not_shifted"),
     ("softmax_off_by_one", written_as_printed, "no_shift"),
+    ("softmax_off_by_one", lambda x: one_raised(x, x.max(-1, keepdims=True)), "one_shifted_the_wrong_way"),
+    ("softmax_off_by_one", lambda x: one_raised(x, x.max(-1, keepdims=True).clip(0)),
+     "one_shifted_the_wrong_way"),
+    ("softmax_off_by_one", lambda x: plain_softmax(x) / (1 + plain_softmax(x)), "one_for_each"),
+    ("softmax_off_by_one", lambda x: plain_softmax(x) - 1 / x.shape[-1], "part_taken_away"),
 ]  # fmt: skip
 
 

@@ -18,6 +18,7 @@ NAMES = {"softmax": "softmax", "log_softmax": "log_softmax"}
 
 
 def textbook(x, axis=-1):
+    x = np.asarray(x, float)
     e = np.exp(x - x.max(axis=axis, keepdims=True))
     return e / e.sum(axis=axis, keepdims=True)
 
@@ -98,6 +99,16 @@ def naive(x, axis=-1):
     return e / e.sum(axis=axis, keepdims=True)
 
 
+def in_the_type_of_x(x, axis=-1):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def float_after_the_shift(x, axis=-1):
+    e = np.exp((x - x.max(axis=axis, keepdims=True)).astype(float))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
 def in_place(x, axis=-1):
     x -= x.max(axis=axis, keepdims=True)
     return textbook(x, axis)
@@ -134,6 +145,8 @@ def kept(x, axis=-1, results={}):  # noqa: B006
 
 
 WRONG = [
+    ("softmax", in_the_type_of_x, "unsigned_wraps", "254"),
+    ("softmax", float_after_the_shift, "unsigned_wraps", "floating numbers first"),
     ("softmax", naive, "overflow", "whole slice"),
     ("softmax", in_place, "changes_input", "argument number 1"),
     ("softmax", like_input, "integer_result", "every fraction"),

@@ -113,6 +113,12 @@ def without_shift(x, y, w_q, w_k, w_v):
     return e / e.sum(-1, keepdims=True) @ (y @ w_v)
 
 
+def with_one_maximum(x, y, w_q, w_k, w_v):
+    scores = (x @ w_q) @ (y @ w_k).T / np.sqrt(w_k.shape[1])
+    e = np.exp(scores - scores.max())
+    return e / e.sum(-1, keepdims=True) @ (y @ w_v)
+
+
 def as_linear(x, y, w_q, w_k, w_v):
     return by_matmul(x, y, w_q.T, w_k.T, w_v.T)
 
@@ -194,6 +200,7 @@ WRONG = [
     ("whole_number_roles", ("a", "b"), None, "'a'"),
     ("whole_number_roles", (Q * np.nan, K), "not_whole", "whole"),
     ("projected_attention", without_shift, "overflow", "On scores of several thousand"),
+    ("projected_attention", with_one_maximum, "one_maximum", "its own largest"),
     ("projected_attention", as_linear, "transposed", "nn.Linear"),
     ("projected_attention", unscaled_over_queries, "no_scale and wrong_axis", "Two things at once"),
     ("projected_attention", with_the_rows, "adds_the_rows", "equally wide"),
