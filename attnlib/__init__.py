@@ -72,6 +72,8 @@ _HOME = {
     "entropy": "core.statistics",
     "softmax_jacobian": "core.statistics",
     "softmax_jacobian_norm": "core.statistics",
+    "AdaptiveLogSoftmax": "layers.adaptive_softmax",
+    "HierarchicalSoftmax": "layers.hierarchical_softmax",
     "MultiHeadAttention": "layers.multi_head",
     "merge_heads": "layers.multi_head",
     "split_heads": "layers.multi_head",

@@ -48,7 +48,7 @@ def hierarchical_log_prob(h, target, nodes, tree):
     array([0.25])
     """
     xp, dtype, (h, nodes), (codes, points) = _start(h, nodes, tree, target=target)
-    target = _valid_target(xp, target, h, codes.shape[0])
+    target = valid_target(xp, target, h, codes.shape[0])
     codes, points = codes[target, :], points[target, :]
     scores = xp.sum(nodes[points] * h[..., None, :], axis=-1)
     turns = _log_sigmoid(xp, xp.where(codes == 1, -scores, scores))
@@ -116,8 +116,8 @@ def _log_sigmoid(xp, x):
     return -xp.logaddexp(xp.zeros_like(x), -x)
 
 
-def _valid_target(xp, target, h, n_words):
-    """The targets as int64: torch takes smaller types for masks."""
+def valid_target(xp, target, h, n_words):
+    """One of ``n_words`` words for each state, as int64: torch takes uint8 for a mask."""
     if kind_of(xp, target.dtype) != "integral":
         raise TypeError(f"target must hold whole numbers, one word a state; got dtype {target.dtype}")
     if tuple(target.shape) != tuple(h.shape[:-1]):

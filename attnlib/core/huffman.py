@@ -116,7 +116,7 @@ def expected_code_length(tree, counts):
     1.375
     """
     counts = _valid_counts(counts)
-    lengths = (tree.codes >= 0).sum(-1)
+    lengths = np.asarray((tree.codes >= 0).sum(-1))
     if len(lengths) != len(counts):
         raise ValueError(f"counts must have one entry for each of the tree's {len(lengths)} words; "
                          f"got {len(counts)}")  # fmt: skip
