@@ -316,12 +316,14 @@ def test_detectors(choice):
     fails(leaks, choice, detector(choice, sentences=False), "other_sentences")
     fails(leaks, choice, detector(choice, room=0), "exact_comparison")
     fails(leaks, choice, detector(choice, one_sentence=True), "one_place")
-    fails(leaks, choice, detector(choice, own=not own), None if own else "next_place")
+    fails(leaks, choice, detector(choice, own=not own), "all_leaky" if own else "next_place")
     for answer, said in ((True, "all models leaky"), (False, "all models clean")):
-        verdict = fails(leaks, choice, lambda model, shape, answer=answer: answer, None)
+        name = "all_leaky" if answer else "all_clean"
+        verdict = fails(leaks, choice, lambda model, shape, answer=answer: answer, name)
         assert said in verdict.message and points(leaks.question(choice), verdict) == 0
-    verdict = fails(leaks, choice, detector(choice, room=0.5, sizes=(1,)), None)
+    made, verdict = told(leaks, choice, detector(choice, room=0.5, sizes=(1,)))
     assert "judged rightly. 'attention plus a little of the batch's mean' leaks" in verdict.message
+    assert points(made, verdict) == 0
     made, verdict = told(leaks, choice, detector(choice, cut=False))
     assert points(made, verdict) == made.part
     assert told(leaks, choice, lambda model, shape: None)[1].passed is False
