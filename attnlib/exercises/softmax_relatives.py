@@ -20,7 +20,7 @@ def _sparsemax(x, *, axis="last", order="down", size="right", tau="right", end="
         return _sparsemax(x.ravel(), **rest).reshape(x.shape)
     if axis == "first":
         return np.moveaxis(_sparsemax(np.moveaxis(x, 0, -1), **rest), -1, 0)
-    z = x * float(scale)
+    z = x.astype(float) * scale
     n = z.shape[-1]
     if form != "right":
         return _other_than_sparsemax(z, form)
