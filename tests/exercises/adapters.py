@@ -394,7 +394,8 @@ ADAPTERS = {
         lambda q, k, w: attnlib.softmax(attnlib.location_score(q, k, w)), scores, "location_score", _location,
         _SCORES, left_out=dict.fromkeys(
             ("softmax_before_the_cut", "zero_is_a_score", "no_softmax", "not_normalised",
-             "softmax_over_queries", "softmax_over_all", "overflow", "one_maximum"), _A_SCORE)),
+             "softmax_over_queries", "softmax_over_all", "overflow", "one_maximum", "renormalised",
+             "hidden_not_cut"), _A_SCORE)),
     "local_weights": Adapter(
         lambda scores, position, half_window: attnlib.local_p_weights(scores, position, half_window), luong,
         "local_p_weights", _local, _LUONG),

@@ -416,7 +416,7 @@ WRONG = [
     ("location_weights", lambda q, k, w: (q @ w.T)[:, :len(k)], "no_softmax", "makes them weights"),
     ("location_weights", lambda q, k, w: location_by_loop(q, w, w), "not_cut", "first len(k)"),
     ("location_weights", location_cut_and_renormalised, "renormalised", "0/0 is NaN"),
-    ("location_weights", location_hidden_not_cut, "not_cut", "still there"),
+    ("location_weights", location_hidden_not_cut, "hidden_not_cut", "still there"),
     ("general_score", lambda q, k, w: (q @ w)[:, None, :] * k[None], "not_summed", "their sum"),
     ("local_weights", lambda s, p, d: local_by_loop(s, p, d) / local_by_loop(s, p, d).sum(1, keepdims=True),
      "renormalised", "sum to 1"),
