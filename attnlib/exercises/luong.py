@@ -174,8 +174,8 @@ location_weights = FunctionExercise(
                 "exponential of 0 is 1: leave them out.", {"over": "zeros"}),
         Mistake("not_cut", "You return a weight for every place. Keys stand only at the first len(k) of "
                 "them.", {"rows": "all"}),
-        Mistake("hidden_not_cut", "The places without a key have weight 0 in yours, which is right, and they are "
-                "still there. The result has a column for each key.", {"over": "hidden, not cut"}),
+        Mistake("hidden_not_cut", "The places without a key have weight 0 in yours, which is right, and they "
+                "are still there. The result has a column for each key.", {"over": "hidden, not cut"}),
         Mistake("rows_from_the_end", "You use the last rows of w. The keys stand at the first places.",
                 {"rows": "last"}),
         Mistake("cut_to_the_queries", "You cut to as many places as there are queries. It is the keys that "
