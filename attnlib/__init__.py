@@ -21,6 +21,19 @@ from importlib import import_module
 __version__ = "0.1.0"
 
 _HOME = {
+    "circuit_eigenvalues": "analysis.circuits",
+    "composition_score": "analysis.circuits",
+    "copying_score": "analysis.circuits",
+    "full_ov_circuit": "analysis.circuits",
+    "full_qk_circuit": "analysis.circuits",
+    "ov_circuit": "analysis.circuits",
+    "qk_circuit": "analysis.circuits",
+    "random_composition": "analysis.circuits",
+    "duplicate_token_pattern": "analysis.induction",
+    "induction_pattern": "analysis.induction",
+    "pattern_score": "analysis.induction",
+    "previous_token_pattern": "analysis.induction",
+    "repeated_tokens": "analysis.induction",
     "future_leaks": "analysis.leaks",
     "gradient_influence": "analysis.leaks",
     "influence": "analysis.leaks",
@@ -79,6 +92,7 @@ _HOME = {
     "softmax_jacobian_norm": "core.statistics",
     "AdaptiveLogSoftmax": "layers.adaptive_softmax",
     "AnnotatedLayerNorm": "layers.annotated_norm",
+    "AttentionOnlyTransformer": "layers.attention_only",
     "Decoder": "layers.decoder",
     "DecoderLayer": "layers.decoder",
     "CachedAttention": "layers.decoder_cache",
