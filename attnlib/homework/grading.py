@@ -187,7 +187,7 @@ def _one(question, plan, session, seed):
             return told | {"status": "needs reading", "points": None, "reason": "A person reads this answer."}
         return told | {"status": "not answered", "reason": "Nothing was written."}
     try:
-        answer = session.answer(plan.names.get(question.id, question.name))
+        answer = session.answer(plan.names.get(question.id, question.name), question.forbids)
         if type(answer).__name__ == "Missing":
             return told | _missing(question, plan, session, answer)
         verdict = judged(question, answer, seed)

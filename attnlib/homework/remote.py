@@ -269,8 +269,14 @@ class Session:
 
     # ------------------------------------------------------------------------------ answers
 
-    def answer(self, name):
+    def answer(self, name, forbids=()):
         """What the student's notebook has under this name.
+
+        Parameters
+        ----------
+        name : str
+        forbids : sequence of str
+            What raises while a function of this name is called, of what the sandbox can forbid.
 
         Returns
         -------
@@ -288,7 +294,7 @@ class Session:
         if told.get("found") is not True:
             return Missing(self._why_missing(name))
         if told.get("callable") is True:
-            return RemoteFunction(self, name, told)
+            return RemoteFunction(self, name, told, forbids)
         if "value" not in told:
             return Missing(f"{name} cannot be read.")
         value, numbers = told["value"], told.get("numbers")
@@ -458,12 +464,14 @@ class RemoteFunction:
     name : str
     told : dict
         What the worker says of it.
+    forbids : sequence of str
+        What it may not call.
     """
 
     attnlib_runs_elsewhere = True
 
-    def __init__(self, session, name, told):
-        self._session, self._name = session, name
+    def __init__(self, session, name, told, forbids=()):
+        self._session, self._name, self._forbids = session, name, list(forbids)
         self._dead = None
         self.uses_the_package = told.get("package") is True
         self.__name__ = name
@@ -563,7 +571,7 @@ class RemoteFunction:
         if any(map(calls.is_tensor, args)):
             session.prepare_torch()
         message = {"op": "call", "name": self._name, "args": tuple(args), "named": {}, "guarded": True,
-                   "gradient_of": [], "memory": False}  # fmt: skip
+                   "gradient_of": [], "memory": False, "forbids": self._forbids}  # fmt: skip
         answer = session._ask(message | options, self._allowed(), same=same)
         if "failed" in answer:
             session.close()

@@ -123,8 +123,8 @@ class Sandbox:
     Parameters
     ----------
     forbidden : sequence of str
-        Functions that the assignment asks to be written: of attnlib, PyTorch or SciPy. What a student's
-        code calls in their place raises.
+        Functions that some question asks to be written: of attnlib, PyTorch or SciPy. They raise where an
+        answer calls them that `Session.answer` was told to forbid them.
     unsafe : bool
         Run students' code without bubblewrap, with the grader's own rights.
 

@@ -147,7 +147,7 @@ def test_what_ends_a_judgement(tmp_path, in_process, monkeypatch, raised, status
 
 def test_a_session_that_could_not_go_on_is_no_zero(tmp_path, in_process, monkeypatch, session_in_process):
     class Over(session_in_process):
-        def answer(self, name):
+        def answer(self, name, forbids=()):
             lost = Missing("The session was ended.")
             object.__setattr__(lost, "fault", False)
             return lost if name == "total" else super().answer(name)

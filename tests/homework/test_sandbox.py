@@ -166,18 +166,26 @@ FORBIDDEN = {
 }  # fmt: skip
 
 
-def test_what_an_assignment_forbids_is_not_there(sandbox):
-    source = "import numpy as np\nresult = {}\n"
+def test_what_a_question_forbids_is_there_for_the_others(sandbox):
+    source = "import numpy as np, attnlib, torch\ndef answer():\n    result = {}\n"
     for name, attempt in FORBIDDEN.items():
-        lines = "\n".join(f"    {line}" for line in attempt.splitlines())
-        source += f"try:\n{lines}\n    result[{name!r}] = 'there'\n"
-        source += f"except Exception as e:\n    result[{name!r}] = repr(e)\n"
-    source += "result['through another'] = attnlib.attention(*[np.eye(2)] * 3).shape\n"
-    source += "result['cross entropy'] = torch.nn.functional.log_softmax(torch.ones(2), 0).shape[0]"
-    seen = run(sandbox, source)
-    assert seen.pop("through another") == (2, 2) and seen.pop("cross entropy") == 2
-    assert seen.keys() == FORBIDDEN.keys()
-    assert all("write it yourself" in told for told in seen.values()), seen
+        lines = "\n".join(f"        {line}" for line in attempt.splitlines())
+        source += f"    try:\n{lines}\n        result[{name!r}] = 'there'\n"
+        source += f"    except Exception as e:\n        result[{name!r}] = repr(e)\n"
+    source += "    result['through another'] = attnlib.attention(*[np.eye(2)] * 3).shape\n"
+    source += "    result['log'] = torch.nn.functional.log_softmax(torch.ones(2), 0).shape[0]\n    return result"
+    source += "\nat_the_top = answer()"
+    with Session(sandbox, [("cell 1", source)]) as session:
+        free, forbidden = session.answer("answer")(), session.answer("answer", sandbox.forbidden)()
+        of_torch = session.answer("answer", ["scaled_dot_product_attention"])()
+        assert session.answer("at_the_top") == free
+    for seen in (free, forbidden, of_torch):
+        assert seen.pop("through another") == (2, 2) and seen.pop("log") == 2
+        assert seen.keys() == FORBIDDEN.keys()
+    assert set(free.values()) == {"there"}
+    assert all("write it yourself" in told for told in forbidden.values()), forbidden
+    raising = {name for name, told in of_torch.items() if told != "there"}
+    assert raising == {"of torch", "of its inner parts", "of its operators"}
 
 
 def test_it_may_be_sent_to_another_process(sandbox):
