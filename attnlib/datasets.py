@@ -41,6 +41,13 @@ class Library(NamedTuple):
     contents: np.ndarray
 
 
+class WordCounts(NamedTuple):
+    """Words of a text, the most frequent first, and how often each stands there."""
+
+    words: tuple[str, ...]
+    counts: np.ndarray
+
+
 def running_example():
     """The sentence that returns in most lessons: eight tokens, in both languages the same cuts.
 
@@ -115,6 +122,25 @@ def library_books():
         tuple(data["topics"]),
         np.array([book["content"] for book in books]),
     )
+
+
+def word_counts():
+    """The words of the standard library's docstrings (card: ``data/word_counts.md``).
+
+    Returns
+    -------
+    WordCounts
+        ``words``, 8,826 of them; ``counts`` (8826,) int64, falling.
+
+    Examples
+    --------
+    >>> words, counts = word_counts()
+    >>> words[0], int(counts[0]), int(counts.sum())
+    ('the', 15474, 226214)
+    """
+    lines = (_DATA / "word_counts.csv").read_text(encoding="utf-8").splitlines()
+    words, counts = zip(*(line.split(",") for line in lines), strict=True)
+    return WordCounts(words, np.array(counts, dtype=np.int64))
 
 
 def _read(name):

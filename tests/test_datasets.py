@@ -1,7 +1,7 @@
 import numpy as np
 
 from attnlib import attention_weights
-from attnlib.datasets import _DATA, library_books, running_example, shop_titles
+from attnlib.datasets import _DATA, library_books, running_example, shop_titles, word_counts
 
 
 def test_running_example_has_the_course_sentence_and_one_kind_a_token():
@@ -31,6 +31,13 @@ def test_shop_and_library_agree_with_their_cards():
     assert library.keys.shape == (6, 6) and library.contents.shape == (6, 5)
     np.testing.assert_allclose(library.contents.sum(1), 1)
     assert all(len(shop.zh) == len(shop.en) == 6 for shop in (shop, library))
+
+
+def test_words_are_in_order_of_their_counts():
+    words, counts = word_counts()
+    assert len(words) == len(set(words)) == len(counts) == 8826 and counts.sum() == 226214
+    assert (np.diff(counts) <= 0).all() and counts[-1] == 1
+    assert all(word.replace("'", "").isalpha() and word == word.lower() for word in words)
 
 
 def test_every_data_file_has_a_card_and_a_line_in_the_index():
