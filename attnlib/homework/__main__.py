@@ -224,7 +224,7 @@ def _table(summaries):
     counts = {}
     for summary in summaries:
         counts[summary["status"]] = counts.get(summary["status"], 0) + 1
-        if summary["status"] in ("not graded", "unreadable"):
+        if summary["status"] in grading.LOST:
             print(f"  {summary['student']}: {summary['status']}. {summary['reason']}")
     kept = sum(summary["kept"] for summary in summaries)
     told = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))

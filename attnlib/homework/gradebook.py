@@ -28,12 +28,11 @@ from traitlets.config.loader import PyFileConfigLoader
 
 from attnlib.homework import reports, submission
 from attnlib.homework.classes import ClassError, quoted, read_csv, write_whole
-from attnlib.homework.grading import read_result
+from attnlib.homework.grading import LOST, read_result
 from attnlib.homework.source import released, source
 
 MOST_TEXT = 100_000         # characters of a cell that a person is shown
 MOST_NOTEBOOK = 1_000_000   # and of all of them
-LOST = ("not graded", "unreadable")     # statuses of a result that says nothing of any question
 
 
 class GradebookError(ClassError):

@@ -35,7 +35,8 @@ from attnlib.homework.local import points
 
 SCHEMA = 1
 PATIENCE = 900  # seconds without any result after which a pool of processes is given up
-STATUSES = ("graded", "needs reading", "not graded", "unreadable")
+STATUSES = ("graded", "needs reading", "not graded", "unreadable", "another assignment")
+LOST = STATUSES[2:]      # nothing is known, and it is no zero
 
 
 class GradingError(Exception):
@@ -87,9 +88,9 @@ def grade_one(job):
     -------
     dict
         Plain data. ``status`` is "graded", "needs reading" (a written answer waits for a person), "not
-        graded" or "unreadable", with ``reason``. ``points`` are those so far, None where nothing is known;
-        ``questions`` has for each its status, points, verdict, misconception, seed and notes; ``run`` what
-        another run may find different. With ``again`` the reason is ours, and another try may help.
+        graded", "unreadable" or "another assignment", with ``reason``. ``points`` are those so far, None
+        where nothing is known; ``questions`` has for each its status, points, verdict, misconception, seed
+        and notes; ``run`` what another run may find different. With ``again`` the reason is ours, and another try may help.
     """
     begun = time.monotonic()
     result = _blank(job)
@@ -119,6 +120,7 @@ def _blank(job):
         "marked_late": job.submission.late,
         "questions": [],
         "notes": list(job.submission.notes),
+        "other_variant": "",
         "troubles": [],
         "unsafe": bool(getattr(job.sandbox, "unsafe", False)),
         "file": {"place": job.submission.place, "sha256": None, "bytes": None},
@@ -153,8 +155,15 @@ def _grade(job, data, result):
     if isinstance(notebook, submission.Unreadable):
         result.update(status="unreadable", reason=notebook.reason)
         return
+    if other := submission.another(assignment, notebook):
+        result.update(
+            status="another assignment",
+            reason=f"This is the notebook of {other} and not of {job.assignment}; it was not graded.",
+        )
+        return
     plan = submission.plan(assignment, notebook)
     result["notes"] += plan.notes
+    result["other_variant"] = plan.variant
     with session_of(job, plan.cells) as session:
         for question in assignment.questions:
             begun = time.monotonic()

@@ -17,7 +17,7 @@ import numpy as np
 from attnlib.homework import assignment as assignments
 from attnlib.homework.classes import write_whole
 from attnlib.homework.collect import Submission
-from attnlib.homework.grading import Job, grade_one
+from attnlib.homework.grading import LOST, Job, grade_one
 from attnlib.homework.source import BEGIN, END, released, source
 
 DATE = (1980, 1, 1, 0, 0, 0)      # of every file in a zip, so that the same source gives the same bytes
@@ -163,7 +163,7 @@ def zipped(files):
 
 def _not_right(result):
     """What keeps a source from full marks."""
-    faults = [f"The source: {result['reason']}"] if result["status"] in ("unreadable", "not graded") else []
+    faults = [f"The source: {result['reason']}"] if result["status"] in LOST else []
     for told in result["questions"]:
         if told["kind"] == "written":
             if not told["answer"]:
@@ -177,7 +177,7 @@ def _not_right(result):
 
 def _not_empty(result):
     """What a notebook that nobody has answered must not earn."""
-    if result["status"] in ("unreadable", "not graded"):
+    if result["status"] in LOST:
         return [f"The stripped notebook: {result['reason']}"]
     return [
         f"The stripped notebook earns {told['points']} for {told['id']} ({told['status']})."

@@ -168,6 +168,8 @@ def _row(class_, assignment, result, marks, times):
     row.late = class_.late(assignment.id, row.handed_in, result["marked_late"])
     if row.late.told:
         row.remarks.append(row.late.told)
+    if result.get("other_variant"):
+        row.remarks.append(result["other_variant"])
     for told in row.questions:
         if told["forbidden"]:
             row.remarks.append(f"{told['id']} names {', '.join(told['forbidden'])}: look at it.")

@@ -3,8 +3,11 @@
 import codecs
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass, field
+from functools import lru_cache
 
+from attnlib.homework import assignment as assignments
 from attnlib.homework import cell_code
 from attnlib.homework.cell_code import Unparsed, read_code
 
@@ -45,10 +48,20 @@ class Cell:
 
 @dataclass(frozen=True)
 class Notebook:
-    """What could be read of a file; ``notes`` are sentences on what was odd about it."""
+    """What could be read of a file.
+
+    Attributes
+    ----------
+    cells : tuple of Cell
+    notes : tuple of str
+        Sentences on what was odd about it.
+    told : tuple of (str, str)
+        The assignment and variant that its metadata and its call of `local_check` name, as far as they do.
+    """
 
     cells: tuple[Cell, ...]
     notes: tuple[str, ...] = ()
+    told: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -167,7 +180,21 @@ def _notebook(found, notes):
     broken = sum(cell is None for cell in read)
     if broken:
         notes.append(f"{broken} of the notebook's cells are damaged and were left out.")
-    return Notebook(tuple(cell for cell in read if cell is not None), tuple(notes))
+    cells = tuple(cell for cell in read if cell is not None)
+    return Notebook(cells, tuple(notes), tuple(_told(found.get("metadata"), cells)))
+
+
+def _told(metadata, cells):
+    """The assignments and variants that a notebook says that it is."""
+    about = metadata.get("attn") if isinstance(metadata, dict) else None
+    if isinstance(about, dict):
+        told = about.get("assignment"), about.get("variant")
+        if all(isinstance(word, str) and re.fullmatch(r"\w{1,40}", word) for word in told):
+            yield told
+    code = "\n".join(cell.source for cell in cells if cell.kind == "code")[:MOST_ANALYSED]
+    found = re.search(r"local_check\(\s*['\"](\w{1,40})['\"]\s*,\s*['\"](\w{1,40})['\"]", code)
+    if found:
+        yield found.groups()
 
 
 def _raw_cells(found):
@@ -219,6 +246,27 @@ def fit(assignment, notebook):
     return sum(question.id in ids or question.name in names for question in assignment.questions)
 
 
+def another(assignment, notebook):
+    """The id of the assignment that a notebook is of, where that is not this one; else None.
+
+    Its metadata, its call of `local_check` and what it has a place for are asked; more must speak for the
+    other one than for this.
+    """
+    votes = Counter(id for id, _ in notebook.told)
+    fits = {assignment.id: fit(assignment, notebook)}
+    fits |= {id: fit(_sample(id), notebook) for id in assignments.ASSIGNMENTS if id != assignment.id}
+    best = max(fits, key=fits.get)
+    if list(fits.values()).count(fits[best]) == 1:
+        votes[best] += 1
+    named = max(votes, key=votes.get, default=assignment.id)
+    return named if votes[named] > votes[assignment.id] else None
+
+
+@lru_cache
+def _sample(id):
+    return assignments.load(id, assignments.SAMPLE_SEED)
+
+
 # --------------------------------------------------------------------------------------- planning
 
 
@@ -244,6 +292,8 @@ class Plan:
         The texts that answer written questions; empty where nothing was written.
     forbidden : dict of str to list of str
         Forbidden names that a question's code makes use of.
+    variant : str
+        A sentence where the notebook is that of another class.
     """
 
     cells: list = field(default_factory=list)
@@ -254,6 +304,7 @@ class Plan:
     missing: dict = field(default_factory=dict)
     written: dict = field(default_factory=dict)
     forbidden: dict = field(default_factory=dict)
+    variant: str = ""
 
     def note(self, told, *questions):
         if told not in self.notes:
@@ -315,14 +366,17 @@ class _Planner:
 
     def _variant(self):
         """A notebook of another class is right under other conventions; say so before anything else."""
-        code = "\n".join(cell.source for cell in self.notebook.cells if cell.kind == "code")[:MOST_ANALYSED]
-        wanted = getattr(self.assignment, "code", None)
-        found = re.search(r"local_check\(\s*['\"](\w{1,40})['\"]\s*,\s*['\"](\w{1,40})['\"]", code)
-        if found and wanted and found.groups() != (self.assignment.id, wanted):
-            self.plan.note(
-                f"The notebook is that of {found[1]}, variant {found[2]}; this class has "
-                f"{self.assignment.id}, variant {wanted}, and was graded by that."
+        ours = self.assignment.code
+        found = next((code for id, code in self.notebook.told if id == self.assignment.id and code != ours),
+                     None)  # fmt: skip
+        if found:
+            of_sample = found == _sample(self.assignment.id).code
+            whose = "that of the sample class, whose solutions are public" if of_sample else "another class's"
+            self.plan.variant = (
+                f"The notebook has variant {found}, {whose}; this class has variant {ours}, and it was "
+                "graded by that."
             )
+            self.plan.note(self.plan.variant)
 
     # ---------------------------------------------------------------------- one cell at a time
 
@@ -577,6 +631,12 @@ class _Planner:
                 code = self._read(cell.source)
                 if code is None:
                     return f"{_capital(label)} is no Python ({_complaint(cell.source)})."
+                for other in question.other_names:
+                    if other in code.defines:
+                        return (
+                            f"{_capital(label)} defines `{other}`, which another class is asked for; here it "
+                            f"is `{name}`."
+                        )
                 if cell.id == question.id and code.defines:
                     others = _listed([f"`{other}`" for other in list(code.defines)[:5]])
                     return f"{_capital(label)} defines {others} and no `{name}`."

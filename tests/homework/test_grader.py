@@ -9,6 +9,7 @@ from attnlib.homework.collect import Submission
 from attnlib.homework.grading import Job, grade_one
 from attnlib.homework.sandbox import Sandbox
 from attnlib.homework.source import source
+from attnlib.homework.submission import another, plan, read
 
 HW1 = assignment.load("hw1", 0)
 
@@ -62,3 +63,34 @@ def test_what_one_question_forbids_another_may_use(tmp_path, answer, points, tol
     lookup = by_id.pop("lookup")
     assert lookup["points"] == points and told in lookup["verdict"]
     assert all(each["points"] in (each["out_of"], None) for each in by_id.values()), by_id
+
+
+@pytest.mark.parametrize("loses", ["nothing", "metadata", "the check", "ids"])
+def test_the_notebook_of_another_assignment_is_no_zero(tmp_path, loses):
+    other = notebook(assignment.load("hw2", 0))
+    if loses == "metadata":
+        other["metadata"] = {}
+    for cell in other["cells"]:
+        if loses == "the check" and "local_check" in cell["source"]:
+            cell["source"] = ""
+        if loses == "ids":
+            cell["metadata"] = {}
+    result = graded(tmp_path, other)
+    assert (result["status"], result["points"]) == ("another assignment", None)
+    assert result["reason"] == "This is the notebook of hw2 and not of hw1; it was not graded."
+
+
+def test_answers_in_another_assignments_file_are_answers():
+    made = notebook()
+    made["metadata"]["attn"]["assignment"] = "hw2"
+    assert another(HW1, read(json.dumps(made).encode())) is None
+
+
+@pytest.mark.parametrize(("seed", "told"), [(0, "whose solutions are public"), (4, "another class's")])
+@pytest.mark.parametrize("loses", ["metadata", "local_check"])
+def test_the_notebook_of_another_class_is_told(seed, told, loses):
+    made = notebook(assignment.load("hw1", seed))
+    made = json.loads(json.dumps(made).replace("local_check", "check") if loses == "local_check"
+                      else json.dumps(made | {"metadata": {}}))  # fmt: skip
+    assert told in plan(assignment.load("hw1", 3), read(json.dumps(made).encode())).variant
+    assert plan(assignment.load("hw1", seed), read(json.dumps(made).encode())).variant == ""

@@ -123,7 +123,7 @@ def test_grades(class_):
     assert found["bob"]["score"] == found["bob"]["final"] == "2" and found["bob"]["mean"] == "0"
 
 
-@pytest.mark.parametrize("status", ["unreadable", "not graded"])
+@pytest.mark.parametrize("status", ["unreadable", "not graded", "another assignment"])
 def test_not_graded_is_empty_and_never_zero(class_, status):
     part = result(
         "dora",
@@ -317,6 +317,11 @@ def test_unsafe_is_said_everywhere(class_):
     written(class_, full(unsafe=True))
     statistics = class_.path("statistics-hw1.html").read_text(encoding="utf-8")
     assert all(reports.UNSAFE in text for text in (page(class_), statistics, table(class_)["ann"]["remarks"]))
+
+
+def test_another_classs_notebook_is_to_be_looked_at(class_):
+    written(class_, full(other_variant="The notebook has variant 17."))
+    assert table(class_)["ann"]["remarks"] == "The notebook has variant 17."
 
 
 def test_a_forbidden_name_is_to_be_looked_at(class_):

@@ -173,8 +173,8 @@ def test_what_a_question_forbids_is_there_for_the_others(sandbox):
         source += f"    try:\n{lines}\n        result[{name!r}] = 'there'\n"
         source += f"    except Exception as e:\n        result[{name!r}] = repr(e)\n"
     source += "    result['through another'] = attnlib.attention(*[np.eye(2)] * 3).shape\n"
-    source += "    result['log'] = torch.nn.functional.log_softmax(torch.ones(2), 0).shape[0]\n    return result"
-    source += "\nat_the_top = answer()"
+    source += "    result['log'] = torch.nn.functional.log_softmax(torch.ones(2), 0).shape[0]\n"
+    source += "    return result\nat_the_top = answer()"
     with Session(sandbox, [("cell 1", source)]) as session:
         free, forbidden = session.answer("answer")(), session.answer("answer", sandbox.forbidden)()
         of_torch = session.answer("answer", ["scaled_dot_product_attention"])()
