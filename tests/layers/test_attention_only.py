@@ -76,11 +76,13 @@ def test_shortformer_keeps_positions_out_of_the_stream():
 
 
 def test_first_values():
-    model = AttentionOnlyTransformer(500, 64, 4, 1, 500, bias=True)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = AttentionOnlyTransformer(500, 64, 4, 1, 500, bias=True)
     for name, parameter in model.named_parameters():
         kind = name.rpartition(".")[2]
         wanted = 0 if kind[0] == "b" else 0.5 if kind in ("W_E", "W_pos") else 1 / 8
-        assert abs(parameter.std(unbiased=False).item() - wanted) < 0.02 * wanted + 1e-9, name
+        assert abs(parameter.std(unbiased=False).item() - wanted) <= 0.05 * wanted, name
 
 
 def test_gradients_are_right():
