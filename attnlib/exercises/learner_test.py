@@ -57,11 +57,15 @@ class LearnerTest:
     said : dict
         ``said[True]`` and ``said[False]`` are the mistake and the words where the test answers everything so.
     praise : str
+    order : int or None
+        Seeds the order in which they are asked, for who must not know it; else they are asked as they stand.
+        Each is asked twice: a test that counts its calls says something else the second time.
     """
 
     implementations: tuple
     said: dict
     praise: str
+    order: int | None = None
 
     def __call__(self, test):
         if not callable(test):
@@ -72,30 +76,24 @@ class LearnerTest:
             return self._judge(test)
 
     def _judge(self, test):
-        fooled, answers, begun = [], [], time.monotonic()
-        for implementation in self.implementations:
-            outcome = call(test, implementation.make())
-            if outcome.late or time.monotonic() - begun > ALL_SECONDS:
-                return wrong(
-                    f"At '{implementation.name}' your function has taken too long. Does a loop of it never "
-                    "end, or does it call the model more often than it must?", "too_slow")
-            if outcome.ended:
-                return wrong(f"At '{implementation.name}' your function {outcome.error}", "ended")
-            if outcome.unanswered:
-                return unanswered("Replace the line that raises NotImplementedError and run the cell again.")
-            if outcome.error:
-                told = f"On '{implementation.name}' your function {outcome.error}"
-                return wrong(told if told.endswith((".", "?")) else f"{told}.")
-            answer = as_bool(outcome.value)
-            if answer is None:
-                return wrong(
-                    f"Return True or False; on '{implementation.name}' it was {short(outcome.value)}.")
-            answers.append(answer)
-            if answer != implementation.answer:
-                fooled.append(implementation)
-        if len(set(answers)) == 1:
+        answers = {}
+        for asked in self._rounds():
+            begun = time.monotonic()
+            for index in asked:
+                implementation = self.implementations[index]
+                answer, complaint = _asked(test, implementation)
+                if complaint is None and time.monotonic() - begun > ALL_SECONDS:
+                    complaint = _too_slow(implementation)
+                if complaint is not None:
+                    return complaint
+                if answers.setdefault(index, answer) != answer:
+                    return wrong(
+                        f"On '{implementation.name}' your function said {answers[index]} the first time and "
+                        f"{answer} the second. Is something of one call left for the next?", "state")
+        if len(set(answers.values())) == 1:
             mistake, told = self.said[answers[0]]
             return wrong(told, mistake)
+        fooled = [each for index, each in enumerate(self.implementations) if answers[index] != each.answer]
         if not fooled:
             return right(self.praise)
         names = {implementation.name for implementation in self.implementations}
@@ -105,6 +103,39 @@ class LearnerTest:
             fooled[0].mistake,
             slip=misjudged == 1,
         )
+
+    def _rounds(self):
+        """Two orders of asking."""
+        places = np.arange(len(self.implementations))
+        if self.order is None:
+            return places.tolist(), places[::-1].tolist()
+        rng = np.random.default_rng(self.order)
+        return rng.permutation(places).tolist(), rng.permutation(places).tolist()
+
+
+def _asked(test, implementation):
+    """What the test says of one implementation and None, or None and the verdict that complains."""
+    outcome, name = call(test, implementation.make()), implementation.name
+    if outcome.late:
+        return None, _too_slow(implementation)
+    if outcome.ended:
+        return None, wrong(f"At '{name}' your function {outcome.error}", "ended")
+    if outcome.unanswered:
+        told = "Replace the line that raises NotImplementedError and run the cell again."
+        return None, unanswered(told)
+    if outcome.error:
+        told = f"On '{name}' your function {outcome.error}"
+        return None, wrong(told if told.endswith((".", "?")) else f"{told}.")
+    answer = as_bool(outcome.value)
+    if answer is None:
+        return None, wrong(f"Return True or False; on '{name}' it was {short(outcome.value)}.")
+    return answer, None
+
+
+def _too_slow(implementation):
+    return wrong(
+        f"At '{implementation.name}' your function has taken too long. Does a loop of it never end, or does "
+        "it call the model more often than it must?", "too_slow")
 
 
 def as_bool(value):

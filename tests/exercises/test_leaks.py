@@ -1,6 +1,7 @@
 """How far windows reach, and the detector of leaks: right answers pass, and what fools a detector is told."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -164,7 +165,8 @@ NAMES = list(dict.fromkeys(implementation.name for implementation in leak_detect
 @pytest.mark.parametrize("number", range(8))
 def test_each_model_that_fools_is_named_with_what_it_does(number):
     fooling = leak_detector.implementations[number]
-    answers = iter([tried.answer != (tried is fooling) for tried in leak_detector.implementations])
+    once = [tried.answer != (tried is fooling) for tried in leak_detector.implementations]
+    answers = iter([*once, *reversed(once)])
     verdict = check("leak_detector", lambda *a: next(answers), show=False)
     assert verdict.misconception == fooling.mistake
     assert fooling.told in verdict.message and fooling.name in verdict.message
@@ -248,3 +250,23 @@ def test_verdicts_do_not_hang_on_the_global_seed_and_leave_it_alone():
     assert np.array_equal(before, np.random.get_state()[1])
     np.random.seed(2)
     assert check("leak_detector", detector(sizes=(1,))).message == first
+
+
+def test_a_detector_that_counts_its_calls_is_found_out():
+    answers = [implementation.answer for implementation in leak_detector.implementations]
+    calls = []
+
+    def counting(*args):
+        calls.append(1)
+        return answers[(len(calls) - 1) % len(answers)]
+
+    verdict = leak_detector(counting)
+    assert verdict.passed is False and verdict.misconception == "state"
+    assert "the first time and" in verdict.message
+
+
+def test_a_hidden_order_is_another_one():
+    hidden = replace(leak_detector, order=918273)
+    first, second = hidden._rounds()
+    assert sorted(first) == sorted(second) == list(range(len(hidden.implementations)))
+    assert first != second and list(range(len(first))) not in (first, second)
