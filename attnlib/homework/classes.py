@@ -357,3 +357,8 @@ def unquoted(entry):
 def quoted(entry):
     """A text that no spreadsheet takes for a formula."""
     return f"'{entry}" if isinstance(entry, str) and entry[:1] in tuple("=+-@\t\r\n|%") else entry
+
+
+def many(count, thing):
+    """A number of things, in words: "1 notebook", "2 notebooks"."""
+    return f"{count} {thing}{'s' * (count != 1)}"

@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 
 from attnlib.homework import submission
-from attnlib.homework.classes import moment
+from attnlib.homework.classes import many, moment
 
 MOST_BYTES = submission.LARGEST  # of one file
 MOST_FILES = 50_000  # in one archive or folder
@@ -144,7 +144,8 @@ def collect(path, assignment):
     if not found.submissions:
         looked = ""
         if found.left_out:
-            looked = f" {len(found.left_out)} files were left out, the first: {' '.join(found.left_out[0])}."
+            left_out = many(len(found.left_out), "file")
+            looked = f" Left out: {left_out}, the first: {' '.join(found.left_out[0])}."
         raise CollectError(f"{path} holds no submission to {assignment.id}.{looked}")
     return found
 
@@ -540,3 +541,32 @@ def clean(identity):
     while len(text.encode()) > 80:
         text = text[:-1]
     return text
+
+
+def matched(listed, students):
+    """Whom the names of a list mean: a platform appends a number of its own to a name.
+
+    Parameters
+    ----------
+    listed : iterable of str
+        Names or numbers, as a lecturer writes them.
+    students : iterable of str
+        As `collect` names them.
+
+    Returns
+    -------
+    dict of str to str
+        By the listed name, the student; without those that mean nobody, or not one alone.
+    """
+    called = defaultdict(set)
+    for student in students:
+        name, _, number = student.rpartition("_")
+        numbered = re.fullmatch(r"\d{3,}", number)
+        for word in {student, name, number} if numbered else {student}:
+            called[word.casefold()].add(student)
+    found = {}
+    for each in listed:
+        meant = {each} if each in students else called[clean(each).casefold()]
+        if len(meant) == 1:
+            (found[each],) = meant
+    return found

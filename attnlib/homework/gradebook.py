@@ -69,7 +69,7 @@ def to_gradebook(class_, assignment, collection=None):
     master, told = master_of(class_, assignment), {}
     with gradebook_of(class_) as (book, course):
         _register(book, class_, assignment, master)
-        for student in sorted({*class_.students, *results, *found}):
+        for student in sorted({*reports.absent(class_, {*results, *found}), *results, *found}):
             book.update_or_create_student(student)
         for student in sorted({*results, *found}):
             result = results.get(student) or _not_yet(student)

@@ -115,7 +115,7 @@ class ClassExport(ExportPlugin):
         class_ = classes.load(self.parent.coursedir.root)
         table = [self.COLUMNS]
         known = {student.id: student for student in book.students}
-        wanted = {str(student) for student in self.student} or {*known, *class_.students}
+        wanted = {str(student) for student in self.student} or {*known, *reports.absent(class_, known)}
         for assignment in book.assignments:
             if not self.assignment or assignment.name in {str(id) for id in self.assignment}:
                 for student in sorted(wanted):

@@ -15,7 +15,8 @@ from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 
-from attnlib.homework.classes import Late, quoted, read_csv, write_whole
+from attnlib.homework.classes import Late, many, quoted, read_csv, write_whole
+from attnlib.homework.collect import matched
 from attnlib.homework.grading import read_result
 
 # One character in front, by which Excel knows UTF-8; other programs and `csv` with utf-8-sig skip it.
@@ -61,8 +62,14 @@ class Row:
     remarks: list = field(default_factory=list)
 
     @property
-    def final(self):
+    def so_far(self):
+        """The score with what is taken off for lateness."""
         return None if self.score is None else round(self.score * self.late.factor, 2)
+
+    @property
+    def final(self):
+        """The same, once nothing is open; None before."""
+        return self.so_far if self.status == "graded" else None
 
 
 def write_reports(class_, assignment, graded=None):
@@ -82,9 +89,13 @@ def write_reports(class_, assignment, graded=None):
     """
     folder = Path(graded) if graded else class_.path("graded", assignment.id)
     found, told = list(results(folder)), []
+    if not found:
+        return [f"Nothing of {assignment.id} has been graded yet, and no report was written."]
     told += prepare_written(class_, assignment, found)
     marks, complaints = read_written(class_, assignment)
     rows = grades(class_, assignment, found, marks)
+    told += _still_open(assignment, rows)
+    complaints += _strangers(class_, assignment, found, marks)
     for row in rows:
         if row.result:
             path = class_.path("feedback", assignment.id, f"{row.student}.html")
@@ -100,8 +111,8 @@ def write_reports(class_, assignment, graded=None):
     write_whole(class_.path(f"statistics-{assignment.id}.html"), page.encode("utf-8", "replace"))
     pages = sum(bool(row.result) for row in rows)
     told.append(
-        f"{pages} feedback pages are in {class_.path('feedback', assignment.id)}, the grades in "
-        f"grades-{assignment.id}.csv, the class's statistics in statistics-{assignment.id}.html."
+        f"Feedback for {many(pages, 'student')} is in {class_.path('feedback', assignment.id)}, the grades "
+        f"are in grades-{assignment.id}.csv, the class's statistics in statistics-{assignment.id}.html."
     )
     return told + complaints
 
@@ -132,14 +143,18 @@ def grades(class_, assignment, found, marks):
     marks : dict of (student, question id) to (points, comment)
         Of written answers, and of what could not be graded.
     """
+    found = list(found)
+    students = [result["student"] for result in found]
     times = class_.times(assignment.id)
+    times = {matched([name], students).get(name, name): time for name, time in times.items()}
     rows = {result["student"]: _row(class_, assignment, result, marks, times) for result in found}
-    for student in class_.students:
-        if student not in rows:
-            rows[student] = Row(student, "not handed in", None, assignment.points)
+    listed = matched(class_.students, students)
     if class_.students:
-        for student in rows.keys() - set(class_.students):
+        for student in rows.keys() - set(listed.values()):
             rows[student].remarks.append("Not on the class's list.")
+    for name in class_.students:
+        if name not in listed:
+            rows[name] = Row(name, "not handed in", None, assignment.points)
     return [rows[student] for student in sorted(rows, key=lambda name: (name.casefold(), name))]
 
 
@@ -176,6 +191,39 @@ def _row(class_, assignment, result, marks, times):
     if result["unsafe"]:
         row.remarks.append(UNSAFE)
     return row
+
+
+def absent(class_, students):
+    """Those on the class's list that are none of these students."""
+    return set(class_.students) - set(matched(class_.students, students))
+
+
+def _still_open(assignment, rows):
+    """How many written answers nobody has marked."""
+    waiting = sum(told["status"] == "needs reading" for row in rows for told in row.questions)
+    if not waiting:
+        return []
+    names = f"written-{assignment.id}"
+    return [f"Open: {many(waiting, 'written answer')}, to be read in {names}.html and marked in {names}.csv."]
+
+
+def _strangers(class_, assignment, found, marks):
+    """Names in the class's list and in tables that a person has filled in, and whom nobody knows."""
+    students = [result["student"] for result in found]
+    listed, told = matched(class_.students, students), []
+    lost, unlisted = len(absent(class_, students)), len(set(students) - set(listed.values()))
+    if class_.students and unlisted:
+        verb = "match" if lost != 1 else "matches"
+        told.append(f"{many(lost, 'listed name')} {verb} nobody; {many(unlisted, 'submission')} "
+                    f"{'are' if unlisted != 1 else 'is'} of nobody listed.")  # fmt: skip
+    known = {*students, *class_.students}
+    times = class_.times(assignment.id)
+    for table, names in (
+        ("times", set(times) - set(matched(times, students))), ("written", {student for student, _ in marks})
+    ):
+        if strange := sorted(names - known):
+            told.append(f"{table}-{assignment.id}.csv names {', '.join(strange)}: nobody is called that.")
+    return told
 
 
 def _lost(assignment, result, marks):
@@ -268,9 +316,8 @@ def prepare_written(class_, assignment, found):
     table = [["student", "question", "points", "comment"], *([student, id, "", ""] for student, id in new)]
     write_whole(class_.path(name), _csv(table).encode("utf-8", "replace"))
     return [
-        f"{len(new)} written answers wait for a person: they stand in "
-        f"written-{assignment.id}.html; put points "
-        f"and comments into {name} and make the reports again."
+        f"New in {name}: {many(len(new), 'written answer')}. Read written-{assignment.id}.html, put points "
+        "and comments into the table and make the reports again."
     ]
 
 

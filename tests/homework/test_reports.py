@@ -120,6 +120,7 @@ def test_grades(class_):
         and found["ann"]["why"] == ""
         and found["ann"]["status"] == "needs reading"
     )
+    assert found["ann"]["final"] == "", "an answer waits for a person"
     assert found["bob"]["score"] == found["bob"]["final"] == "2" and found["bob"]["mean"] == "0"
 
 
@@ -145,12 +146,13 @@ def test_not_graded_is_empty_and_never_zero(class_, status):
 
 
 def test_lateness_is_taken_off_and_said(class_):
+    questions = question("double", points=4), question("total", points=2), question("mean", points=2)
     written(
         class_,
-        full("ann", handed_in="2025-10-31T23:59:00+00:00"),
-        full("bob", handed_in="2025-11-01T10:00:00"),
-        full("cem", handed_in="2025-11-09T10:00:00+00:00"),
-        full("dora", marked_late=True),
+        result("ann", *questions, handed_in="2025-10-31T23:59:00+00:00"),
+        result("bob", *questions, handed_in="2025-11-01T10:00:00"),
+        result("cem", *questions, handed_in="2025-11-09T10:00:00+00:00"),
+        result("dora", *questions, marked_late=True),
     )
     found = table(class_)
     assert [found[s]["final"] for s in ("ann", "bob", "cem", "dora")] == ["8", "7.2", "0", "8"]
@@ -169,6 +171,29 @@ def test_the_classs_list(tmp_path):
     found = table(class_)
     assert found["zoe"]["status"] == "not handed in" and found["zoe"]["score"] == ""
     assert "Not on the class's list" in found["bob"]["remarks"] and found["ann"]["remarks"] == ""
+
+
+def test_the_classs_list_and_a_platforms_names(tmp_path):
+    listed = ["Anna Müller", "7654321", "bob", "Cem Ak", "Dora"]
+    class_ = make(tmp_path, "A", 1, students=listed)
+    students = ["Anna-Müller_1234567", "Zoe_7654321", "bob", "Cem-Ak_1234", "Cem-Ak_1235", "Dora_2"]
+    told = written(class_, *map(full, students))
+    found = table(class_)
+    assert set(found) == {*students, "Cem Ak", "Dora"}
+    assert [name for name in students if found[name]["remarks"]] == students[3:]
+    assert "2 listed names match nobody; 3 submissions are of nobody listed." in told
+
+
+def test_names_that_nobody_has_are_named(class_):
+    written(class_, full("Anna-Müller_1234567"))
+    class_.path("times-hw1.csv").write_text(
+        "student,handed_in\nAnna Müller,2025-11-01 00:10\nBob,2025-11-01 00:10\n", encoding="utf-8")
+    class_.path("written-hw1-2.csv").write_text(
+        "student,question,points,comment\nCem,why,2,\nDora,why,,\n", encoding="utf-8")
+    told = write_reports(class_, SMALL)
+    assert "times-hw1.csv names Bob: nobody is called that." in told
+    assert "written-hw1.csv names Cem: nobody is called that." in told
+    assert table(class_)["Anna-Müller_1234567"]["late_days"] == "1"
 
 
 def test_no_spreadsheet_computes_anything(class_):
@@ -190,7 +215,7 @@ def test_negative_and_large_numbers_stay_numbers():
 
 def test_written_answers_are_merged_and_never_overwritten(class_):
     told = written(class_, full("ann"), full("bob"))
-    assert "2 written answers wait" in told[0]
+    assert "New in written-hw1.csv: 2 written answers" in told[0] and "Open: 2 written answers," in told[1]
     path = class_.path("written-hw1.csv")
     assert path.read_text(encoding="utf-8-sig").splitlines() == [
         "student,question,points,comment",
@@ -202,7 +227,7 @@ def test_written_answers_are_merged_and_never_overwritten(class_):
         "student;question;points;comment\r\nann;why;2,5;Schön.\r\nbob;why;;\r\n".encode("cp1252")
     )
     before = path.read_bytes()
-    assert "wait" not in write_reports(class_, SMALL)[0]
+    assert "Open: 1 written answer," in write_reports(class_, SMALL)[0]
     assert path.read_bytes() == before
     found = table(class_)
     assert (
@@ -370,11 +395,15 @@ def test_the_same_results_give_the_same_files(class_, pictures):
     assert before == {path: path.read_bytes() for path in class_.folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("found", [(), (lost(),)])
-def test_a_class_without_scores(class_, pictures, found):
-    class_.path("graded", "hw1").mkdir(parents=True)
-    assert written(class_, *found)
+def test_a_class_without_scores(class_, pictures):
+    assert written(class_, lost())
     assert class_.path("statistics-hw1.html").is_file()
+
+
+def test_nothing_graded_is_told(class_):
+    before = sorted(class_.folder.rglob("*"))
+    assert write_reports(class_, SMALL) == ["Nothing of hw1 has been graded yet, and no report was written."]
+    assert sorted(class_.folder.rglob("*")) == before
 
 
 @pytest.mark.browser
