@@ -30,6 +30,7 @@ _MOODLE = re.compile(r"(?s)(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?:file|on
 _CANVAS = re.compile(
     r"(?s)(?P<name>[^_]+(?:_[^_\d][^_]*)*?)(?P<late>_LATE)?_(?P<id>\d+)_(?P<sub>\d+)_(?P<file>.+)"
 )
+_DATE = re.compile(r"[-_ .]*((?:19|20)\d\d)[-_.]?([01]?\d)[-_.]([0-3]?\d)(?!\d)")
 _ATTEMPT = re.compile(r"(?:-(?P<canvas>\d{1,3})|\s?\((?P<copy>\d{1,3})\))$")
 _IGNORED = {
     "__macosx",
@@ -153,7 +154,7 @@ def collect(path, assignment):
 class _Finder:
     def __init__(self, assignment):
         self.assignment, self.files, self.left_out, self.times = assignment, [], [], {}
-        self.unpacked, self.count = 0, 0
+        self.unpacked, self.count, self.level = 0, 0, None
 
     # ------------------------------------------------------------------------ what there is
 
@@ -254,10 +255,10 @@ class _Finder:
     def collection(self):
         of_whom = defaultdict(list)
         found = self._of_this_assignment([file for file, _ in self.files])
-        wrapped, reasons = (
-            self._wrapped(found),
-            {file.source or file.parts: reason for file, reason in self.files},
-        )
+        reasons = {file.source or file.parts: reason for file, reason in self.files}
+        wrapped = self._wrapped(found)
+        if found and all(_of_an_archive_of_a_platform(file, wrapped) for file in found):
+            wrapped += 1  # a download of each section
         for file in found:
             file = self._identified(file, wrapped)
             of_whom[file.identity].append((file, reasons[file.source or file.parts]))
@@ -271,31 +272,46 @@ class _Finder:
 
     def _of_this_assignment(self, files):
         """In nbgrader's tree, STUDENT/hw1/..., what lies in the folders of students, but not in hw2's."""
-        tree = [file for file in files if self._nbgrader(file)]
-        if not tree:
+        self.level = self._level_of_students(files)
+        if self.level is None:
             return files
-        level = min(self._nbgrader(file) for file in tree) - 1
-        kept = list(tree)
+        kept, stray = [], []
+        folders = {file.parts[: self.level + 1] for file in files if self._nbgrader(file)}
         for file in files:
-            if self._nbgrader(file) or any(part in _others(self.assignment.id) for part in file.parts[:-1]):
+            if self._nbgrader(file):
+                kept.append(file)
+            elif any(part in _others(self.assignment.id) for part in file.parts[:-1]):
                 continue
-            if len(file.parts) > level + 1:
-                kept.append(replace(file, identity=file.parts[level]))
+            elif len(file.parts) > self.level + 1:
+                kept.append(replace(file, identity=file.parts[self.level]))
             else:
-                self.leave_out(file.parts, f"lies in no folder {self.assignment.id}")
+                stray.append(file)
+        if len(stray) > len(folders):  # then it is rather a folder of notebooks
+            return kept + stray
+        for file in stray:
+            self.leave_out(file.parts, f"lies in no folder {self.assignment.id}")
         return kept
 
-    def _nbgrader(self, file):
-        """The place of the assignment's folder, below a student's, in the path; 0 where there is none."""
-        folders = file.parts[:-1]
-        return next(
-            (
-                place
+    def _level_of_students(self, files):
+        """How deep the folders of students lie in nbgrader's tree; None where it is no such tree.
+
+        What one student has put into a folder hw1 makes no tree: it lies deeper than all students do.
+        """
+        wrapped, tops = self._wrapped(files), defaultdict(set)
+        for file in files:
+            folders = file.parts[:-1]
+            tops[file.parts[min(wrapped, len(file.parts) - 1)]] |= {
+                place - 1
                 for place in range(1, len(folders))
                 if folders[place] == self.assignment.id and not folders[place - 1].lower().endswith(".zip")
-            ),
-            0,
-        )
+            }
+        levels = sorted(set().union(*tops.values()))
+        return next((n for n in levels if n <= wrapped or all(n in each for each in tops.values())), None)
+
+    def _nbgrader(self, file):
+        """Whether it lies in the folder of the assignment below that of a student."""
+        folders = file.parts[:-1]
+        return self.level is not None and folders[self.level + 1 : self.level + 2] == (self.assignment.id,)
 
     @staticmethod
     def _wrapped(files):
@@ -310,33 +326,35 @@ class _Finder:
         return count
 
     def _identified(self, file, wrapped):
-        for part in file.parts:
-            found = _MOODLE.fullmatch(part)
-            if found:
-                return replace(file, identity=f"{found['name']}_{found['id']}")
-            found = _CANVAS.fullmatch(part)
-            if found:
-                attempt = _ATTEMPT.search(_stem(found["file"]))
-                return replace(
-                    file,
-                    identity=f"{found['name']}_{found['id']}",
-                    late=bool(found["late"]),
-                    attempt=int(attempt["canvas"] or 0) if attempt else 0,
-                )
-        folders, place = file.parts[:-1], self._nbgrader(file)
-        near = [self.times[folders[:n]] for n in range(len(folders), place, -1) if folders[:n] in self.times]
+        """Whose it is; within a student's folder no name counts but the folder's."""
+        folders, tree = file.parts[:-1], self._nbgrader(file)
+        place = self.level if tree or file.identity else wrapped
+        above = (n for n, part in enumerate(file.parts[: place + 1]) if _MOODLE.fullmatch(part))
+        place = next(above, min(place, len(folders)))
+        who, own = file.parts[place], place == len(folders)
+        above = self.level + 1 if tree else 0  # a tree's own times lie in the students' folders
+        near = [self.times[folders[:n]] for n in range(len(folders), above, -1) if folders[:n] in self.times]
         file = replace(file, time=near[0] if near else None)
-        if place:
-            return replace(file, identity=folders[place - 1])
-        if file.identity or len(file.parts) > wrapped + 1:
-            return replace(file, identity=_stem(file.identity or file.parts[wrapped]))
-        return self._by_its_name(file)
+        if found := _MOODLE.fullmatch(who):
+            return replace(file, identity=f"{found['name']}_{found['id']}")
+        if found := (own or who.lower().endswith(".zip")) and _of_canvas(who):
+            attempt = _ATTEMPT.search(_stem(found["file"]))
+            return replace(
+                file,
+                identity=f"{found['name']}_{found['id']}",
+                late=bool(found["late"]),
+                attempt=int(attempt["canvas"] or 0) if attempt else 0,
+            )
+        return self._by_its_name(file) if own else replace(file, identity=_stem(who))
 
     def _by_its_name(self, file):
         stem, attempt = _stem(file.parts[-1]), 0
         found = _ATTEMPT.search(stem)
         if found and found["copy"]:  # alice (1).ipynb, as a browser saves a second one
             stem, attempt = stem[: found.start()], int(found["copy"])
+        dated = _DATE.search(stem)
+        if dated and dated.end() == len(stem) and dated.start():  # alice_2026_11_30.ipynb
+            stem, attempt = stem[: dated.start()], int("{}{:0>2}{:0>2}".format(*dated.groups()))
         id = re.escape(self.assignment.id)
         bare = re.sub(rf"(?i)^{id}[-_ .]+|[-_ .]+{id}$", "", stem)
         return replace(file, identity=bare or stem, attempt=attempt)
@@ -415,6 +433,21 @@ def _expected(files):
         len(file.parts) > 1 or _MOODLE.fullmatch(file.parts[0]) or _CANVAS.fullmatch(file.parts[0])
         for file, _ in files
     )
+
+
+def _of_canvas(name):
+    """The match of a name that Canvas has given; dates are none: hw1_2026_11_30.ipynb."""
+    found = _CANVAS.fullmatch(name)
+    return None if found and any(_DATE.match(name, found.start(n) - 1) for n in ("id", "sub")) else found
+
+
+def _of_an_archive_of_a_platform(file, place):
+    """Whether it lies in an archive at this place of its path, and there under the name of a student."""
+    if len(file.parts) < place + 2 or not file.parts[place].lower().endswith(".zip"):
+        return False
+    if _MOODLE.fullmatch(file.parts[place]) or _of_canvas(file.parts[place]):
+        return False
+    return bool(_MOODLE.fullmatch(file.parts[place + 1]) or _of_canvas(file.parts[place + 1]))
 
 
 def _others(id):

@@ -84,7 +84,7 @@ def test_one_notebook(tmp_path, small, data):
 
 def test_nbgraders_tree(tmp_path, small, data):
     laid(
-        tmp_path,
+        tmp_path / "course",
         {
             "ann/hw1/hw1.ipynb": data,
             "ann/hw1/timestamp.txt": b"2025-02-02 15:58:23.948203 UTC",
@@ -96,7 +96,7 @@ def test_nbgraders_tree(tmp_path, small, data):
             "bob/hw1/timestamp.txt": b"no time at all",
         },
     )
-    for where in (tmp_path, tmp_path.parent):
+    for where in (tmp_path / "course", tmp_path):
         found = collect(where, small)
         assert students(found) == ["ann", "bob", "cem"]
         ann, bob, cem = found.submissions
@@ -136,7 +136,7 @@ def test_canvas_zip(tmp_path, small, data):
                 "lovelaceada_123_457_hw1-1.ipynb": data,
                 "lovelaceada_123_458_hw1-2.ipynb": data + b" ",
                 "liubo_LATE_99_1_hw1.ipynb": data,
-                "two_words_98_2_my_hw1_3_4.ipynb": data,
+                "two_words_98_2_my_hw1_2026_11_30.ipynb": data,
             }
         )
     )
@@ -226,7 +226,57 @@ def test_a_single_students_folder(tmp_path, small, data):
     assert students(collect(tmp_path, small)) == ["ann"]
 
 
+@pytest.mark.parametrize("wrap", ["", "Homework1_2026_11_30/", "course_2026_1_export/submitted/"])
+@pytest.mark.parametrize("files", [
+    ["ann/hw1/hw1_2026_11_30.ipynb", "bob/hw1/hw1_2026_11_30.ipynb"],
+    ["ann/hw1_2026_11_30.ipynb", "bob/hw1_2026_11_30.ipynb"],
+    ["ann_2026_11_30.ipynb", "bob_2026_11_30.ipynb"],
+    ["ann/hw1.ipynb", "bob/hw1_5_6_x.ipynb"],
+])  # fmt: skip
+def test_a_date_is_no_student(tmp_path, small, data, wrap, files):
+    laid(tmp_path, {wrap + file: data for file in files})
+    assert students(collect(tmp_path, small)) == ["ann", "bob"]
+
+
+def test_of_dated_files_the_latest_counts(tmp_path, small, data):
+    laid(tmp_path, {"ann_2026_11_30.ipynb": data, "ann_2026_11_29.ipynb": data, "bob.ipynb": data})
+    assert collect(tmp_path, small).submissions[0].place == "ann_2026_11_30.ipynb"
+
+
+def test_a_download_of_each_section(tmp_path, small, data):
+    for section, name in (("a", "Ada Lo_1_assignsubmission_file_/hw1.ipynb"), ("b", "liubo_99_123_hw1.ipynb")):
+        (tmp_path / f"section {section}.zip").write_bytes(zipped({name: data}))
+    assert students(collect(tmp_path, small)) == ["Ada-Lo_1", "liubo_99"]
+
+
 # ---------------------------------------------------------------------------------------- hostile
+
+
+@pytest.mark.parametrize(("layout", "victim"), [
+    ("{}/hw1/hw1.ipynb", "student_101"), ("{}/hw1.ipynb", "student_101"),
+    ("{}_assignsubmission_file_/hw1.ipynb", "student_101"), ("{}_77_hw1.ipynb", "student_101"),
+    ("{}.ipynb", "student_101"),
+])  # fmt: skip
+@pytest.mark.parametrize("name", [
+    "student_101_5_hw1.ipynb", "student_101_assignsubmission_file_hw1.ipynb", "student_101/hw1/hw1.ipynb",
+    "student_101_assignsubmission_file_/hw1.ipynb", "../student_101/hw1.ipynb",
+])  # fmt: skip
+def test_no_name_takes_anothers_place(tmp_path, small, data, layout, victim, name):
+    """Neither in the folder of a student nor in an archive that was handed in."""
+    mine = layout.format("student_102")
+    handed_in = {
+        layout.format(victim): data,
+        layout.format("student_103"): data,
+        **({mine.rpartition("/")[0] + "/" + name: OTHER} if "/" in mine and ".." not in name else
+           {mine.replace(".ipynb", ".zip"): zipped({name: OTHER})}),
+    }  # fmt: skip
+    laid(tmp_path, handed_in)
+    found = collect(tmp_path, small)
+    assert students(found) == ["student_101", "student_102", "student_103"]
+    assert found.submissions[0].read() == data
+
+
+# ------------------------------------------------------------------------------------ broken or much
 
 
 def test_names_lead_nowhere(tmp_path, small, data):
