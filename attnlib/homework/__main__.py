@@ -8,6 +8,7 @@ from tqdm import tqdm
 
 from attnlib.homework import assignment as assignments
 from attnlib.homework import classes, grading, release, reports
+from attnlib.homework.classes import many
 from attnlib.homework.collect import CollectError, collect
 from attnlib.homework.sandbox import Sandbox, SandboxLeaks, SandboxMissing
 
@@ -48,7 +49,9 @@ def grade(asked, *, again=False):
     """Grade submissions and write the reports."""
     a_class = _class(asked)
     assignment = assignments.load(asked.assignment, a_class.seed)
-    found = collect(asked.submissions or a_class.folder, assignment)
+    place = asked.submissions or (again and _graded_last(a_class, asked.assignment)) or a_class.folder
+    found = collect(place, assignment)
+    classes.write_whole(_remembered(a_class, asked.assignment), str(Path(place).resolve()).encode())
     for place, reason in found.left_out:
         print(f"Left out: {place}: {reason}")
     with _sandbox(asked, a_class) as sandbox:
@@ -66,7 +69,32 @@ def grade(asked, *, again=False):
                 folder=a_class.path("graded", asked.assignment),
             )  # fmt: skip
     _table(summaries)
+    if again:
+        print(_compared(summaries))
     _write_reports(a_class, assignment)
+
+
+def _remembered(a_class, id):
+    """The file that says where the submissions are that were graded last."""
+    return a_class.path("graded", id, "submissions.txt")
+
+
+def _graded_last(a_class, id):
+    """Where the submissions are that were graded last; None where nobody knows."""
+    try:
+        place = _remembered(a_class, id).read_text(encoding="utf-8")
+    except OSError:
+        return None
+    print(f"The submissions are those in {place}, as when {id} was graded last.")
+    return place
+
+
+def _compared(summaries):
+    """What has come of grading again, in a sentence."""
+    again = [summary for summary in summaries if summary["compared"]]
+    differ = sum(bool(summary["differences"]) for summary in again)
+    told = f"{many(differ, 'result')} differ{'s' * (differ == 1)}" if differ else "no result differs"
+    return f"{many(len(again), 'submission')} graded again on the same inputs: {told}."
 
 
 def regrade(asked):
@@ -86,7 +114,8 @@ def to_nbgrader(asked):
     assignment = assignments.load(asked.assignment, a_class.seed)
     found = None
     try:
-        found = collect(asked.submissions or a_class.folder, assignment)
+        place = asked.submissions or _graded_last(a_class, asked.assignment) or a_class.folder
+        found = collect(place, assignment)
     except CollectError as error:
         if asked.submissions:
             raise
@@ -136,7 +165,15 @@ WORDS = {
 
 def main(arguments=None):
     """Run a word; the exit status."""
-    asked = _parser().parse_args(arguments)
+    parser = _parser()
+    asked, rest = parser.parse_known_args(arguments)
+    if len(rest) == 1 and rest[0][:1] != "-" and getattr(asked, "submissions", "") is None:
+        asked.submissions = rest.pop()          # argparse does not find it behind an option
+    if rest:
+        parser.error(f"nobody knows {' '.join(rest)}")
+    if asked.word is None:
+        parser.print_help()
+        return 0
     try:
         WORDS[asked.word][0](asked)
     except FAULTS as fault:
@@ -153,7 +190,7 @@ def main(arguments=None):
 
 def _parser():
     parser = argparse.ArgumentParser(prog="course.py homework", description=__doc__)
-    words = parser.add_subparsers(dest="word", required=True, metavar="WORD")
+    words = parser.add_subparsers(dest="word", metavar="WORD")
     for word, (_, told) in WORDS.items():
         sub = words.add_parser(word, help=told, description=told.capitalize() + ".")
         if word == "new":
@@ -168,13 +205,21 @@ def _parser():
             sub.add_argument("assignment", help=f"one of {', '.join(assignments.ASSIGNMENTS)}")
         if word in ("grade", "regrade", "to-nbgrader"):
             sub.add_argument("submissions", nargs="?",
-                             help="a folder, a zip or a notebook; else submitted/ of the class")  # fmt: skip
+                             help="a folder, a zip or a notebook; else submitted/ of the class, and after a "
+                                  "grading what was graded then")  # fmt: skip
         if word in ("grade", "regrade"):
-            sub.add_argument("--jobs", type=int, default=2, metavar="N", help="students at a time (2)")
+            sub.add_argument("--jobs", type=_count, default=2, metavar="N", help="students at a time (2)")
         if word in ("release", "grade", "regrade"):
             sub.add_argument("--unsafe", action="store_true",
                              help="without a sandbox; every report will say so")  # fmt: skip
     return parser
+
+
+def _count(text):
+    """A number of students at a time."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} students at a time grade nobody; give a number from 1")
+    return int(text)
 
 
 def _class(asked):
@@ -228,7 +273,8 @@ def _table(summaries):
             print(f"  {summary['student']}: {summary['status']}. {summary['reason']}")
     kept = sum(summary["kept"] for summary in summaries)
     told = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
-    print(f"{len(summaries)} submissions: {told}" + (f" ({kept} unchanged, from before)" if kept else ""))
+    before = f" ({kept} unchanged, from before)" if kept else ""
+    print(f"{many(len(summaries), 'submission')}: {told}{before}")
 
 
 def _write_reports(a_class, assignment):

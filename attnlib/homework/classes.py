@@ -10,7 +10,7 @@ import json
 import os
 import secrets
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -284,10 +284,10 @@ def _checked(path, told):
     if not isinstance(due, dict):
         raise wrong('\'due\' must map assignments to dates, as in {"hw1": "2025-10-31 23:59"}.')
     dates = {}
-    for assignment, date in due.items():
-        if date is not None:
+    for assignment, text in due.items():
+        if text is not None:
             try:
-                dates[assignment] = moment(date, zone)
+                dates[assignment] = moment(_to_the_minute(text), zone)
             except ValueError as error:
                 raise wrong(f"the due date of {assignment}: {error}.") from None
     late, penalty = told.get("late_days", 0), told.get("penalty_percent_a_day", 0)
@@ -304,6 +304,16 @@ def _checked(path, told):
     return Class(
         path.parent, told["name"], told["seed"], dates, late, float(penalty), regrade, zone, tuple(students)
     )
+
+
+def _to_the_minute(text):
+    """A due date; a day without a time is meant to its end."""
+    day, _, rest = str(text).strip().partition(" ")
+    try:
+        date.fromisoformat(day)
+    except ValueError:
+        return text
+    return text if any(map(str.isdigit, rest)) else f"{day} 23:59 {rest}"
 
 
 # -------------------------------------------------------------------------------- files of a class

@@ -90,7 +90,8 @@ def grade_one(job):
         Plain data. ``status`` is "graded", "needs reading" (a written answer waits for a person), "not
         graded", "unreadable" or "another assignment", with ``reason``. ``points`` are those so far, None
         where nothing is known; ``questions`` has for each its status, points, verdict, misconception, seed
-        and notes; ``run`` what another run may find different. With ``again`` the reason is ours, and another try may help.
+        and notes; ``run`` what another run may find different. With ``again`` the reason is ours, and another
+        try may help.
     """
     begun = time.monotonic()
     result = _blank(job)
@@ -407,8 +408,8 @@ def grade_batch(jobs, executor, progress=None, *, folder, again=False, patience=
     Returns
     -------
     list of dict
-        For each student: student, status, points, out_of, reason, kept (an earlier result holds) and
-        differences.
+        For each student: student, status, points, out_of, reason, kept (an earlier result holds), differences
+        and compared (to an earlier result).
 
     Raises
     ------
@@ -435,7 +436,7 @@ def grade_batch(jobs, executor, progress=None, *, folder, again=False, patience=
             if told:
                 write_result(folder / "earlier", old)
             write_result(folder, result)
-            done(_summary(result, differences=told))
+            done(_summary(result, differences=told, compared=bool(old)))
 
         _Batch(executor, finished, patience).run(_to_be_done(jobs, folder, again, done))
     return summaries
@@ -458,11 +459,12 @@ def _to_be_done(jobs, folder, again, done):
             yield job
 
 
-def _summary(result, *, kept=False, differences=()):
+def _summary(result, *, kept=False, differences=(), compared=False):
     return {key: result[key] for key in ("student", "status", "points", "out_of", "reason", "unsafe")} | {
         "seconds": result["run"]["seconds"],
         "kept": kept,
         "differences": list(differences),
+        "compared": compared,
     }
 
 

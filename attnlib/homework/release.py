@@ -66,7 +66,8 @@ def release(a_class, id, sandbox):
     try:
         notebook = nbformat.read(path, as_version=4)
     except FileNotFoundError:
-        raise NotReleased(f"{path} is not there; make it with: homework new") from None
+        remedy = f"homework sources --class {a_class.folder}"
+        raise NotReleased(f"{path} is not there; make it with: {remedy}") from None
     except Exception as error:
         raise NotReleased(f"{path} is no notebook: {error}") from None
     found = faults(notebook, assignment, a_class.seed, sandbox)

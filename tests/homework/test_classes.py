@@ -128,3 +128,14 @@ def test_class_json_is_readable(tmp_path):
     make(tmp_path, "Zoës class", 3)
     told = json.loads((tmp_path / "class.json").read_text(encoding="utf-8"))
     assert told["name"] == "Zoës class" and set(told) == classes._KEYS
+
+
+@pytest.mark.parametrize(("text", "hour", "zone"), [
+    ("2026-12-01", 23, "UTC"), ("2026-12-01 08:00", 8, "UTC"), ("2026-12-01T08:00", 8, "UTC"),
+    ("2026-12-01 Europe/Berlin", 23, "CET"),
+])  # fmt: skip
+def test_a_due_date_without_a_time_is_the_days_end(tmp_path, text, hour, zone):
+    made = make(tmp_path, "A", 1, due={"hw1": text})
+    due = made.due["hw1"]
+    assert (due.day, due.hour, due.minute, due.tzname()) == (1, hour, 59 if hour == 23 else 0, zone)
+    assert f"{hour:02}:{due.minute:02} ({zone})" in made.rules("hw1")[0]
