@@ -67,6 +67,11 @@ class ProvedSource(NotebookExporter):
             notebook = nbformat.read(folder / f"{id}.ipynb", as_version=4)
         except Exception as error:
             return [f"{folder / id}.ipynb is no notebook: {error}"]
+        try:
+            if release.with_rules(notebook, class_.rules(id)) != notebook:
+                return ["Its title prints other rules than class.json has; `homework release` puts them in."]
+        except release.NotReleased as error:
+            return [str(error)]
         self.log.info("Proving %s in the sandbox: the source, then the stripped notebook.", id)
         forbidden = {name for question in assignment.questions for name in question.forbids}
         with Sandbox(tuple(sorted(forbidden)), False) as sandbox:

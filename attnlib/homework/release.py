@@ -15,7 +15,7 @@ import nbformat
 import numpy as np
 
 from attnlib.homework import assignment as assignments
-from attnlib.homework.classes import write_whole
+from attnlib.homework.classes import REGRADE, write_whole
 from attnlib.homework.collect import Submission
 from attnlib.homework.grading import LOST, Job, grade_one
 from attnlib.homework.source import BEGIN, END, released, source
@@ -59,7 +59,8 @@ def release(a_class, id, sandbox):
     Raises
     ------
     NotReleased
-        If the source does not earn all its points, the stripped one earns any, or something leaks.
+        If the source is not that of the assignment, does not earn all its points, the stripped one earns any,
+        or something leaks.
     """
     assignment = assignments.load(id, a_class.seed)
     path = a_class.path("source", id, f"{id}.ipynb")
@@ -70,6 +71,7 @@ def release(a_class, id, sandbox):
         raise NotReleased(f"{path} is not there; make it with: {remedy}") from None
     except Exception as error:
         raise NotReleased(f"{path} is no notebook: {error}") from None
+    notebook = with_rules(notebook, a_class.rules(id))
     found = faults(notebook, assignment, a_class.seed, sandbox)
     if found:
         raise NotReleased(f"{id} was not released.\n" + "\n".join(f"- {fault}" for fault in found))
@@ -81,12 +83,72 @@ def release(a_class, id, sandbox):
     return folder, archive
 
 
+def with_rules(notebook, rules):
+    """A copy of a source whose title prints these rules in the place of those when it was made.
+
+    Raises
+    ------
+    NotReleased
+        If the title prints none, or somebody has written into them.
+    """
+    copy, rules = nbformat.from_dict(notebook), " ".join(rules)
+    title = next((cell for cell in copy.cells if _id(cell) == "title"), None)
+    text = title.source.rstrip() if title else ""
+    if rules in text:
+        return copy
+    found = _RULES.search(text)
+    if not found or found["regrade"] not in (REGRADE, rules[-len(found["regrade"]) :]):
+        raise NotReleased("The rules at the end of the title cell are not those of class.json, and they are "
+                          f"not as they were made. Put these there, or make the source anew:\n{rules}")
+    title.source = text[: found.start()] + rules
+    return copy
+
+
+_RULES = re.compile(
+    r"(?ms)^(There is no due date\.|Due [^.]*\. (What is handed in later earns no points\.|"
+    r"It is taken up to [^.]*\. After that it earns no points\.)) (?P<regrade>.*)\Z"
+)
+
+
 def faults(notebook, assignment, class_seed, sandbox):
     """What keeps a source from being released, in sentences; empty where nothing does."""
     stripped = released(notebook)
+    if found := _strange_cells(stripped, assignment):
+        return found
     found = _not_right(graded(notebook, assignment, class_seed, sandbox))
     found += _not_empty(graded(stripped, assignment, class_seed, sandbox))
     return found + [f"It gives away {leak}." for leak in leaks(stripped, assignment, class_seed)]
+
+
+def _strange_cells(notebook, assignment):
+    """How a stripped notebook differs from the assignment in cells that the grader goes by."""
+    ours = {_id(cell): cell for cell in released(source(assignment, ())).cells}
+    theirs, found = {}, []
+    for cell in notebook.cells:
+        if _id(cell) in theirs:
+            found.append(f"There are two cells {_id(cell)}.")
+        if _id(cell):
+            theirs[_id(cell)] = cell
+    for id, cell in ours.items():
+        mark, other = cell.metadata["nbgrader"], theirs.get(id)
+        text = cell.cell_type == "markdown" and not mark["grade"]
+        if other is None:
+            found += [] if text else [f"The cell {id} is missing."]
+            continue
+        for key in ("grade", "solution", "locked", "points"):
+            has, asked = other.metadata["nbgrader"].get(key), mark.get(key)
+            if not text and has != asked:
+                found.append(f"The cell {id} has {key} {has} where the grader has {asked}.")
+        if cell.cell_type == "code" and mark["locked"] and other.source.strip() != cell.source.strip():
+            found.append(f"The locked cell {id} was changed, and the grader runs its own.")
+    for id in theirs.keys() - ours.keys():
+        if theirs[id].metadata["nbgrader"].get("grade"):
+            found.append(f"The grader has no cell {id}.")
+    return [f"{fault} Make the source anew, or mend the cell." for fault in found]
+
+
+def _id(cell):
+    return cell.metadata.get("nbgrader", {}).get("grade_id")
 
 
 def graded(notebook, assignment, class_seed, sandbox):
@@ -123,9 +185,11 @@ def leaks(notebook, assignment, class_seed):
         if str(secret) in text:
             found.append(f"the seed of {question.id}")
         asked = _plain("\n".join([question.stub, question.text, question.rubric, question.given]))
-        for line in map(_plain, question.solution.splitlines()):
+        for written in question.solution.splitlines():
+            line = _plain(written)
             if len(line) >= 12 and line not in asked and line in plain:
-                found.append(f"a line of the solution of {question.id}, {line!r}")
+                place = _place(notebook, line)
+                found.append(f"a line of the solution of {question.id}, `{written.strip()}`, in {place}")
         found += [f"a hidden number of {question.id}, {number}" for number in hidden_numbers(question, secret)
                   if number in plain]  # fmt: skip
     for cell in notebook.cells:
@@ -134,6 +198,14 @@ def leaks(notebook, assignment, class_seed):
         if set(cell.metadata) - {"nbgrader"}:
             found.append(f"metadata of the cell {cell.id}: {', '.join(set(cell.metadata) - {'nbgrader'})}")
     return found
+
+
+def _place(notebook, plain):
+    """The cell in which something stands, blanks aside."""
+    for number, cell in enumerate(notebook.cells, 1):
+        if plain in _plain(cell.source):
+            return f"cell {number} ({_id(cell)})" if _id(cell) else f"cell {number}"
+    return "the metadata, or across cells"
 
 
 def hidden_numbers(question, seed):
