@@ -140,7 +140,6 @@ def beam_decode(model, src, *, bos_id, eos_id, beam_size=4, max_len=64, length_p
             better = top > worth
             worth = torch.where(better, top, worth)
             best[better, : n + 1] = tokens.unflatten(0, (b, k))[better, place[better]]
-            best[better, n + 1 :] = fill
             hopeless = scores / penalty(max_len - 1) <= worth[:, None]
             scores = torch.where(ended | hopeless, -torch.inf, scores)
 
@@ -148,7 +147,7 @@ def beam_decode(model, src, *, bos_id, eos_id, beam_size=4, max_len=64, length_p
         top, place = scores.max(1)
         worth = torch.where(open_ended, top / penalty(max(n, 1)), worth)
         best[open_ended, : n + 1] = tokens.unflatten(0, (b, k))[open_ended, place[open_ended]]
-    longest = int((best != fill).sum(1).max()) if fill != eos_id else n + 1
+    longest = int((best != fill).sum(1).max()) + (fill == eos_id)
     return best[:, :longest], worth
 
 

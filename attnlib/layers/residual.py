@@ -28,8 +28,8 @@ class Residual(nn.Module):
     References
     ----------
     Vaswani et al. 2017, arXiv 1706.03762, sections 3.1 and 5.4, has post-norm. Xiong et al. 2020,
-    arXiv 2002.04745, compare the two: with pre-norm a warm-up is not needed. The Annotated Transformer
-    says post-norm and computes pre-norm.
+    arXiv 2002.04745, compare the two, and train pre-norm without a warm-up. The Annotated Transformer
+    quotes post-norm and, for the sake of simple code, computes pre-norm.
 
     Examples
     --------

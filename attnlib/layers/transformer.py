@@ -65,8 +65,6 @@ class Transformer(nn.Module):
                                 final_norm=final_norm, norm=norm, **made)  # fmt: skip
         self.encoder, self.decoder = stacks.encoder, stacks.decoder
         self.output = None if tied else nn.Linear(d_model, self.tgt_embedding.num_embeddings, **made)
-        if self.output is not None:
-            nn.init.xavier_uniform_(self.output.weight)
         self.dropout = nn.Dropout(valid_dropout(dropout))
         self.register_buffer("positions", torch.empty(0, d_model, **made), persistent=False)
 

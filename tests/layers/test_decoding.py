@@ -89,7 +89,7 @@ def test_a_beam_of_one_is_greedy(seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_a_beam_as_wide_as_all_there_is_finds_the_best_of_all_sentences(seed, length_penalty):
     ours, src = model(5, seed=seed), torch.randint(3, 11, (2, 3))
-    tokens, worth = beam_decode(ours, src, bos_id=BOS, eos_id=EOS, beam_size=64, max_len=5,
+    tokens, worth = beam_decode(ours, src, bos_id=BOS, eos_id=EOS, beam_size=128, max_len=5,
                                 length_penalty=length_penalty)  # fmt: skip
     words = [1, 3, 4]  # neither the padding nor the end
     for row, source, value in zip(tokens, src, worth, strict=True):
@@ -132,30 +132,52 @@ def test_agrees_with_the_search_done_by_hand(k, length_penalty):
     assert len(written) > 2
 
 
-def never_ending():
-    ours = model()
+def same_each_time(*logits, pad_id=0):
+    """A model that has the same scores for every next word."""
+    ours = model(len(logits), pad_id=pad_id)
     torch.nn.init.zeros_(ours.output.weight)
     with torch.no_grad():
-        ours.output.bias.copy_(torch.tensor([9.0, 0, -50, 0, 0, 3, 0]))  # padding is likeliest, the end never
+        ours.output.bias.copy_(torch.tensor(logits))
     return ours
 
 
 def test_padding_is_never_chosen_and_what_does_not_end_is_cut():
-    src = torch.tensor([[3, 4]])
-    wanted = [[BOS, 5, 5, 5]]
-    assert greedy_decode(never_ending(), src, bos_id=BOS, eos_id=EOS, max_len=4).tolist() == wanted
-    tokens, worth = beam_decode(never_ending(), src, bos_id=BOS, eos_id=EOS, beam_size=2, max_len=4)
+    logits = torch.tensor([9.0, 0, -50, 0, 0, 3, 0])  # padding is likeliest, the end never
+    ours, src, wanted = same_each_time(*logits.tolist()), torch.tensor([[3, 4]]), [[BOS, 5, 5, 5]]
+    assert greedy_decode(ours, src, bos_id=BOS, eos_id=EOS, max_len=4).tolist() == wanted
+    assert greedy_decode(ours, src, bos_id=BOS, max_len=4).tolist() == wanted
+    tokens, worth = beam_decode(ours, src, bos_id=BOS, eos_id=EOS, beam_size=2, max_len=4)
     assert tokens.tolist() == wanted
-    each = torch.tensor([9.0, 0, -50, 0, 0, 3, 0]).log_softmax(-1)[5]
-    assert float(worth) == pytest.approx(3 * float(each) / (8 / 6) ** 0.6, rel=1e-5)
+    each = float(logits.log_softmax(-1)[5])
+    assert float(worth) == pytest.approx(3 * each / (8 / 6) ** 0.6, rel=1e-5)
 
 
-def test_without_padding_the_end_fills_up():
-    ours, src = model(pad_id=None), torch.tensor([[3, 4, 5], [0, 0, 9], [1, 0, 2]])
+def test_nothing_is_written_behind_an_end_however_much_length_is_worth():
+    logs = [-50.0, -4.0, float(torch.tensor(0.9).log()), -4.0, -4.0]
+    ours = same_each_time(*logs)
+    tokens, worth = beam_decode(
+        ours, torch.tensor([[3]]), bos_id=BOS, eos_id=EOS, beam_size=1, max_len=9, length_penalty=6
+    )
+    assert tokens.tolist() == [[BOS, EOS]]
+    assert float(worth) == pytest.approx(float(torch.tensor(logs).log_softmax(-1)[EOS]))
+
+
+def test_stops_when_no_beginning_can_win_any_more(monkeypatch):
+    ours, passes = same_each_time(-50.0, 0.0, 4.0, 0.0, 0.0), []
+    decode = ours.decode
+    monkeypatch.setattr(ours, "decode", lambda *a, **k: passes.append(1) or decode(*a, **k))
+    tokens, _ = beam_decode(ours, torch.tensor([[3], [4]]), bos_id=BOS, eos_id=EOS, max_len=30)
+    assert tokens.tolist() == [[BOS, EOS]] * 2 and len(passes) == 1
+
+
+@pytest.mark.parametrize("seed", [2, 4])
+def test_without_padding_the_end_fills_up(seed):
+    ours, src = model(seed=seed, pad_id=None), torch.tensor([[3, 4, 5], [0, 0, 9], [1, 0, 2]])
     for tokens in (greedy_decode(ours, src, bos_id=BOS, eos_id=EOS, max_len=9),
                    beam_decode(ours, src, bos_id=BOS, eos_id=EOS, max_len=9)[0]):  # fmt: skip
         for row in tokens:
             assert (row[len(until_the_end(row)) :] == EOS).all()
+        assert tokens.shape[1] == max(len(until_the_end(row)) for row in tokens)
 
 
 def test_the_model_is_left_as_it_was():
