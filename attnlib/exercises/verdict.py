@@ -69,6 +69,8 @@ class Verdict(Shown):
         Whether the answer was of the kind that is asked for; one that was not is no try and no prediction.
     slip : bool
         Whether the one mistake that was recognised is all that is wrong. Homework gives points for the rest.
+    convention : bool
+        Whether it is right under another convention than the one asked for: no points in homework.
     """
 
     passed: bool | None
@@ -77,6 +79,7 @@ class Verdict(Shown):
     case: tuple | None = field(default=None, compare=False)
     readable: bool = True
     slip: bool = False
+    convention: bool = False
 
     def __str__(self):
         return f"{self._word}. {self.message}"
@@ -123,8 +126,8 @@ def right(message):
     return Verdict(True, message)
 
 
-def wrong(message, misconception=None, case=None, *, slip=False):
-    return Verdict(False, message, misconception, case, slip=slip)
+def wrong(message, misconception=None, case=None, *, slip=False, convention=False):
+    return Verdict(False, message, misconception, case, slip=slip, convention=convention)
 
 
 def unreadable(message):

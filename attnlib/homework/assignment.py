@@ -8,7 +8,7 @@ written for another class, or for a lesson, is right under another convention an
 import hashlib
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import Literal
@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 
 from attnlib.exercises.function import FunctionExercise, Mistake
+from attnlib.exercises.verdict import wrong
 
 ASSIGNMENTS = {
     "hw1": "lookup_and_scores",
@@ -38,11 +39,14 @@ class Option:
         What a submission did that followed it where another was asked for: a sentence.
     code : str
         What it puts in place of the convention's name in the solution.
+    name : str
+        What a page of statistics calls it, where the convention's name and its value together do not say it.
     """
 
     text: str
     told: str
     code: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,10 @@ class Convention:
 
     name: str
     options: dict[str, Option]
+
+    def called(self, value):
+        """The id of an answer that follows this option where another is asked for."""
+        return self.options[value].name or f"{self.name}_{value}"
 
 
 @dataclass(frozen=True)
@@ -84,16 +92,18 @@ class Question:
     stub : str
         What the student's cell holds before it is answered, without the line that stops an empty function.
     solution : str
-        What comes after the stub and makes it right; of a text, the model answer.
+        What comes after the stub and makes it right; of a text, the model answer and what earns each point.
     judge : callable or None
         ``judge(answer, seed)`` gives a `Verdict`; without a seed it runs the visible cases alone. A text
         has none: a person reads it.
     rubric : str
-        For a text: what earns its points.
+        For a text: what it is read for, as the student is told.
     given : str
         Code of a locked cell before it: what the task speaks of.
     forbids : tuple of str
         Names that the answer may not use.
+    other_names : tuple of str
+        What the answer is called in other variants.
     """
 
     id: str
@@ -110,6 +120,7 @@ class Question:
     rubric: str = ""
     given: str = ""
     forbids: tuple[str, ...] = ()
+    other_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -184,13 +195,15 @@ def from_code(id, code):
 def chosen(id, class_seed):
     """What a class asks for: question by question, one of the choices that nobody has published.
 
-    Published are the lessons' own conventions and, for every class but the sample, the sample's.
+    Published are the lessons' own conventions and, for every class but the sample, the sample's. What two
+    questions choose under one name is drawn once.
     """
     choice = {}
     for question in module(id).QUESTIONS:
         published = [question.SAMPLE] if question.LESSON is None else [question.LESSON, question.SAMPLE]
         products = product(*question.CHOICES.values())
         every = [dict(zip(question.CHOICES, each, strict=True)) for each in products]
+        every = [each for each in every if all(choice.get(name, own) == own for name, own in each.items())]
         free = [each for each in every if each not in published] or every
         place = secret(class_seed, id, question.__name__, "variant") % len(free)
         choice |= question.SAMPLE if class_seed == SAMPLE_SEED else free[place]
@@ -282,11 +295,25 @@ def judge_of_variant(compute, conventions, choice, mistakes, cases, praise, *, v
     known = (*_other_variants(conventions, ours), *mistakes)
 
     def judge(function, seed=None):
-        shown = cases(np.random.default_rng(VISIBLE if seed is None else seed), ours)
-        shown = shown[:visible] if seed is None else shown
-        return FunctionExercise(reference, lambda: shown, known, praise, properties)(function)
+        every = cases(np.random.default_rng(VISIBLE if seed is None else seed), ours)
+        if seed is not None:
+            return FunctionExercise(reference, lambda: every, known, praise, properties)(function)
+        verdict = FunctionExercise(reference, lambda: every[:visible], known, SO_FAR, properties)(function)
+        shown = f"{visible} of {len(every)} cases"
+        return counted(verdict, function, shown, "others, and other numbers in all")
 
     return judge
+
+
+SO_FAR = "It holds on all that was tried here."     # what a student's own check may praise
+
+
+def counted(verdict, function, shown, more):
+    """The verdict of a student's own check on a function, which says how much of all was tried."""
+    if verdict.passed is None or not callable(function):
+        return verdict
+    told = f"{verdict.message} These were {shown}; the grader has the {more}."
+    return replace(verdict, message=told)
 
 
 def _other_variants(conventions, ours):
@@ -303,7 +330,28 @@ def _other_variants(conventions, ours):
                 .replace("**", "")          # a verdict is no Markdown
                 for convention, value in differ
             ]
-            name = "_and_".join(f"{convention.name}_{value}" for convention, value in differ)
+            name = "_and_".join(convention.called(value) for convention, value in differ)
             choices = {convention.name: value for convention, value in differ}
-            found.append(Mistake(name.replace(" ", "_"), " ".join(told), choices, convention=True))
+            found.append(Mistake(name, " ".join(told), choices, convention=True))
     return sorted(found, key=lambda mistake: len(mistake.choices))
+
+
+# ------------------------------------------------------------------------------------- figures
+
+
+def words_missing(praise, lacks):
+    """The verdict on a figure whose numbers are right and whose words are not; None where nothing lacks.
+
+    Parameters
+    ----------
+    praise : str
+        What is said first.
+    lacks : tuple of (bool, str, str)
+        Whether it lacks, the name of the mistake, and a sentence. Where several lack all are told, and the
+        mistake is called ``words_missing``.
+    """
+    found = [(name, told) for lacking, name, told in lacks if lacking]
+    if not found:
+        return None
+    name = found[0][0] if len(found) == 1 else "words_missing"
+    return wrong(" ".join([praise, *(told for _, told in found)]), name)

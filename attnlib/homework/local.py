@@ -1,8 +1,6 @@
 """The check that a student runs: the grader's judge, on the cases that are not hidden."""
 
-from dataclasses import replace
-
-from attnlib.exercises.answers import short
+from attnlib.exercises.answers import numbers, short
 from attnlib.exercises.verdict import Verdict, unanswered, wrong
 from attnlib.homework import assignment
 
@@ -61,7 +59,7 @@ def local_check(id, code):
 
     def check(question_id, answer):
         question = made.question(question_id)
-        verdict = _as_told(question, judged(question, answer), answer)
+        verdict = (_recorded if question.kind == "prediction" else judged)(question, answer)
         return Points(points(question, verdict), verdict)
 
     return check
@@ -84,18 +82,15 @@ def points(question, verdict):
     """All points, those for one named mistake in otherwise right work, or none."""
     if verdict.passed:
         return question.points
-    slip = verdict.slip if question.kind in ("function", "test") else verdict.misconception
+    named = verdict.misconception and not verdict.convention
+    slip = verdict.slip if question.kind in ("function", "test") else named
     return question.part if verdict.passed is False and slip else 0
 
 
-def _as_told(question, verdict, answer):
-    """What a student may know before the grader: not whether a prediction is right."""
-    if verdict.passed is None or not verdict.readable:
-        return verdict
-    if question.kind == "prediction":
-        told = f"Your prediction is {short(answer)}. Whether it is right you learn with your points."
-        return Recorded(None, told)
-    if question.kind not in ("function", "test"):
-        return verdict
-    told = f"{verdict.message} (These were some of the cases; the grader has more, with numbers of its own.)"
-    return replace(verdict, message=told)
+def _recorded(question, answer):
+    """What may be known of a prediction before the grader: that it can be read."""
+    if answer is ... or answer is None:
+        return judged(question, answer)
+    _, complaint = numbers(answer, (), question.name)
+    told = f"Your prediction is {short(answer)}. Whether it is right you learn with your points."
+    return complaint or Recorded(None, told)

@@ -8,6 +8,8 @@ import re
 
 import nbformat
 
+from attnlib.exercises.calls import ALL_SECONDS, CPU_SECONDS, SECONDS
+
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"     # nbgrader's own marks
 CODE_STUB = "# Your code comes here."                     # what it and we put in a solution's place
 TEXT_STUB = "*Your answer comes here.*"
@@ -86,7 +88,10 @@ For {assignment.lessons}; {assignment.points} points, about {assignment.minutes}
 The conventions here are your class's own: read each sentence of a task, for the lesson may do it the
 other way round. Under each question a cell checks your answer on some of the grader's cases and names a
 mistake that it knows. The grader tries further cases of the kinds that the task describes. An answer
-with one mistake that has a name, and is right otherwise, earns a part of the points.
+with one mistake that has a name, and is right otherwise, earns a part of the points where the question says
+so. A call of your function has {SECONDS:g} seconds ({CPU_SECONDS:g} of them at work), all calls of a question
+together {ALL_SECONDS:g}.
+
 {' '.join(rules)}"""
 
 
@@ -100,6 +105,7 @@ def _start(assignment):
 
 def _question(number, question):
     points = f"{question.points} point" + "s" * (question.points != 1)
+    points += f" ({question.part} with one named mistake)" * (question.part > 0)
     head = f"## {number} · {question.title}\n\n*{points}, {question.minutes} minutes*\n\n"
     if question.kind == "written":
         task = f"{head}{question.text}\n\n**How it is read.** {question.rubric}"

@@ -1,7 +1,9 @@
 """Every question in every variant: its solution is right, its stub unanswered, the others' solutions told."""
 
+from dataclasses import replace
 from functools import cache
 from itertools import product
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -76,9 +78,9 @@ def test_the_solution_of_another_variant_earns_nothing_and_is_told_why(id, quest
         if here != there:
             verdict = judged(made, other, HIDDEN)
             assert verdict.passed is False, (every[here], every[there])
+            assert points(made, verdict) == 0
             if kind == "function":
                 assert "Right under another convention" in verdict.message, (every[here], every[there])
-                assert points(made, verdict) == 0
 
 
 @pytest.mark.parametrize(("id", "question"), QUESTIONS)
@@ -126,7 +128,112 @@ def test_the_local_check_gives_points_and_says_that_there_are_hidden_cases():
                   if lookup.question(each).text == made.question("lookup").text)  # fmt: skip
     found = check("lookup", answered("hw1", lookup, number)[1])
     assert isinstance(found, Points) and found == 5 and repr(found) == "5.0"
-    assert "the grader has more" in found.verdict.message and "Right" in found._repr_html_()
+    told = "These were 4 of 8 cases; the grader has the others, and other numbers in all."
+    assert found.verdict.message.endswith(told) and "Right" in found._repr_html_()
+    assert "as many keys as numbers" not in found.verdict.message     # that was not tried
     assert check("lookup", ...) == 0 and check("lookup", 3) == 0
     with pytest.raises(KeyError, match="no question 'lokup'"):
         check("lokup", 1)
+
+
+@pytest.mark.parametrize(("id", "question", "said"), [
+    ("hw1", "blind_scores", "These were 3 of 8 ways of scoring; the grader has the others."),
+    ("hw2", "safe_softmax", "These were 4 of 9 softmaxes; the grader has the others."),
+    ("hw3", "leaks", "These were 4 of 9 models, in one shape; the grader has the others, and other shapes."),
+])  # fmt: skip
+def test_the_local_check_of_a_test_praises_what_was_tried(id, question, said):
+    module = next(each for each in assignment.module(id).QUESTIONS if each.__name__.endswith(question))
+    made, answer = answered(id, module, 0)
+    assert made.judge(answer).message == f"It holds on all that was tried here. {said}"
+    assert "the grader has" not in made.judge(answer, HIDDEN).message
+    assert made.judge(lambda *_: True).message.endswith(said)
+
+
+def test_the_local_check_of_a_prediction_does_not_look_at_the_truth(monkeypatch):
+    made = assignment.load("hw1", 7)
+    judge = Mock(side_effect=AssertionError)
+    asked = replace(made, questions=(replace(made.question("copies"), judge=judge),))
+    monkeypatch.setattr(assignment, "from_code", lambda *_: asked)
+    check = local_check("hw1", made.code)
+    assert "Your prediction is 5." in check("copies", 5).verdict.message
+    assert check("copies", "many").verdict.passed is False and check("copies", ...).verdict.passed is None
+
+
+def test_two_questions_that_choose_alike_choose_once():
+    for seed in range(40):
+        first, second = assignment.load("hw3", seed).questions[:2]
+        assert ("and w words before" in first.text) == ("own place and those at **window**" in second.text)
+
+
+def test_a_question_says_its_part_and_the_head_the_limits():
+    made = assignment.load("hw1", 7)
+    texts = [cell.source for cell in source.source(made, ("Rules.",)).cells if cell.cell_type == "markdown"]
+    assert "A call of your function has 4 seconds (1.2 of them at work)" in texts[0]
+    assert texts[0].endswith("\n\nRules.")
+    assert "*5 points (2 with one named mistake), 15 minutes*" in "".join(texts)
+    assert "*2 points, 4 minutes*" in texts[1]
+
+
+def test_what_is_read_for_does_not_answer():
+    for id, answer in (("hw1", "equal keys share the weight equally"), ("hw2", "is the weight less 1"),
+                       ("hw3", "the scores do differ")):  # fmt: skip
+        made = assignment.load(id, 7).questions[-1]
+        assert "**For the marker.**" in made.solution
+        assert answer not in made.rubric.replace("\n", " ") and "1 point" in made.rubric
+
+
+def test_a_solution_without_a_scale_divides_by_nothing():
+    solution = _module("lookup").question({**_module("lookup").SAMPLE, "scale": "none"}).solution
+    assert solution.splitlines()[0] == "    scores = queries @ keys"
+
+
+def test_names_of_mistakes_read_as_words():
+    for id in assignment.ASSIGNMENTS:
+        for module in assignment.module(id).QUESTIONS:
+            for convention in getattr(module, "CONVENTIONS", ()):
+                names = [convention.called(value) for value in convention.options]
+                assert len(set(names)) == len(names) and not any(" " in name for name in names)
+    assert [each.name for each in vars(_module("word_scores"))["CONVENTIONS"][0].options.values()] == [
+        "matrices_not_transposed", "matrices_transposed"]  # fmt: skip
+
+
+def _module(name):
+    return next(q for q in assignment.module("hw1").QUESTIONS if q.__name__.endswith(name))
+
+
+@pytest.mark.parametrize("count", [1, 61, 1000])
+def test_a_way_of_scoring_takes_any_number_of_keys(count):
+    rng = np.random.default_rng(0)
+
+    def is_blind(weights, d):
+        keys = rng.normal(size=(count, d))
+        found = [weights(keys, query) for query in rng.normal(size=(40, d)) * 10]
+        return bool(np.shape(found) == (40, count) and np.ptp(found, axis=0).max() < 1e-6)
+
+    choice = {"true_of": "blind", "first_argument": "keys"}
+    verdict = _module("blind_scores").question(choice).judge(is_blind, HIDDEN)
+    assert verdict.passed or count == 1, str(verdict)
+    assert "raised" not in verdict.message
+
+
+def test_a_map_of_the_packages_own_is_a_map():
+    from attnlib.plots import attention_heatmap
+
+    module = _module("drawn_weights")
+    words, weights = module.WORDS["3"], module._softmax(module.scores("3"), 1)
+    made = module.question({"lie": "down", "scores_of": "3"})
+    assert made.judge(attention_heatmap(weights, words, words, title="Who looks at whom?")).passed
+    bare = attention_heatmap(weights, words, words)
+    bare.axes[0].set_xlabel("")
+    verdict = made.judge(bare)
+    assert "Its labels" in verdict.message and "A title" in verdict.message and points(made, verdict) == 2
+
+
+def test_a_map_turned_is_anothers_and_earns_nothing():
+    from attnlib.plots import attention_heatmap
+
+    module = _module("drawn_weights")
+    words, weights = module.WORDS["3"], module._softmax(module.scores("3"), 1)
+    made = module.question({"lie": "across", "scores_of": "3"})
+    verdict = made.judge(attention_heatmap(weights, words, words, title="Who looks at whom?"))
+    assert verdict.misconception == "turned" and points(made, verdict) == 0

@@ -52,7 +52,7 @@ def fails(module, choice, answer, name):
 @pytest.mark.parametrize("choice", variants(reach))
 def test_the_layers_differ_by_convention(choice):
     made = reach.question(choice)
-    other = {**choice, "window_counts": "before" if choice["window_counts"] == "itself" else "itself"}
+    other = {**choice, "window_is": "besides" if choice["window_is"] == "counted" else "counted"}
     number = int(made.solution.split("= ")[1])
     passes(reach, choice, number)
     passes(reach, choice, np.int64(number))
@@ -197,12 +197,14 @@ def test_wrong_weights_are_named(choice):
 
 
 def test_a_window_that_is_off_by_one_is_a_convention_or_a_mistake():
-    for more, counts, name in ((-1, "besides", "window_is_counted"), (-1, "counted", "window_too_short"),
-                               (1, "counted", "window_is_besides"), (1, "besides", "window_too_long")):
+    for more, counts, name in ((-1, "besides", "window_with_its_own_place"),
+                               (-1, "counted", "window_too_short"),
+                               (1, "counted", "window_besides_its_own_place"),
+                               (1, "besides", "window_too_long")):
         choice = {**window_weights.SAMPLE, "window_is": counts}
         good = by_loops(choice)
         verdict = fails(window_weights, choice, lambda s, k, w, m=more, good=good: good(s, k, w + m), name)
-        assert ("Right under another convention" in verdict.message) == name.startswith("window_is")
+        assert ("Right under another convention" in verdict.message) == name.endswith("its_own_place")
 
 
 # ------------------------------------------------------------------------------------ masked_wrongly
@@ -432,7 +434,7 @@ def test_wrong_unpacking_is_named(choice):
     fails(unpacked, choice, moved(*heads_last), "heads_behind_places")
     fails(unpacked, choice, moved(0, 1, 3, 2), "features_before_places")
     fails(unpacked, choice, moved(2, 1, 0, 3) if choice["heads_are"] == "second" else moved(0, 2, 1, 3),
-          "lead_batch" if choice["lead"] == "time" else "lead_time")
+          "batch_before_places" if choice["lead"] == "time" else "places_before_batch")
     fails(unpacked, choice, chosen(1, 0, 2), "keys_first")
     fails(unpacked, choice, chosen(0, 2, 1), "values_before_keys")
     fails(unpacked, choice, chosen(2, 1, 0), "values_first")
@@ -616,10 +618,14 @@ def test_figures():
         passes(places_alike, choice, drawn(choice, order=slice(None, None, -1)))
         passes(places_alike, choice, drawn(choice, which=choice_places(choice)[::-1]))
         other = "product" if choice["alike"] == "cosine" else "cosine"
-        fails(places_alike, choice, drawn(choice, y=lambda rows, p, other=other: rows @ rows[p] / (
-            16 if other == "cosine" else 1)), "other_measure")
-        fails(places_alike, choice, drawn(choice, x=lambda p, d=distance: np.arange(60) - (0 if d else p)),
-              "other_axis")
+        for name, wrong in (("other_measure", {"y": lambda rows, p, other=other: rows @ rows[p] / (
+                16 if other == "cosine" else 1)}),
+                            ("other_axis", {"x": lambda p, d=distance: np.arange(60) - (0 if d else p)})):
+            made, verdict = told(places_alike, choice, drawn(choice, **wrong))
+            assert verdict.misconception == name and points(made, verdict) == 0
+        made, verdict = told(places_alike, choice, drawn(choice, words=False, title=""))
+        assert "label of x" in verdict.message and "A title is missing" in verdict.message
+        assert points(made, verdict) == 1
         fails(places_alike, choice, drawn(choice, y=lambda rows, p: np.linalg.norm(rows - rows[p], axis=1)),
               "how_far_apart")
         fails(places_alike, choice, drawn(choice, labels=False), "no_labels")

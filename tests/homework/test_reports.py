@@ -213,6 +213,11 @@ def test_negative_and_large_numbers_stay_numbers():
 # -------------------------------------------------------------------------------- written answers
 
 
+def test_the_page_of_written_answers_has_what_earns_each_point(class_):
+    written(class_, full("ann"))
+    assert SMALL.question("why").solution in class_.path("written-hw1.html").read_text(encoding="utf-8")
+
+
 def test_written_answers_are_merged_and_never_overwritten(class_):
     told = written(class_, full("ann"), full("bob"))
     assert "New in written-hw1.csv: 2 written answers" in told[0] and "Open: 2 written answers," in told[1]

@@ -3,6 +3,7 @@
 import copy
 import json
 import time
+from dataclasses import replace
 
 import pytest
 from mutated import code, grade_id, mutations
@@ -100,6 +101,16 @@ def test_the_release_answers_nothing(small, session_in_process):
 def test_a_missing_answer_is_explained(small, answered, source, said):
     made = planned(small, changed(answered, double=source))
     assert "Cell 4 (double)" in made.missing["double"] and said in made.missing["double"]
+
+
+def test_the_name_of_another_variant_is_said(small, answered):
+    asked = replace(small.question("double"), other_names=("halve",))
+    made = planned(
+        replace(small, questions=(asked, *small.questions[1:])),
+        changed(answered, double="def halve(x):\n    return x / 2"),
+    )
+    told = "Cell 4 (double) defines `halve`, which another class is asked for; here it is `double`."
+    assert made.missing["double"] == told
 
 
 def test_locked_cells_are_the_assignments_own(small, answered, session_in_process):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from attnlib.exercises.learner_test import Implementation, LearnerTest
-from attnlib.homework.assignment import VISIBLE, Question
+from attnlib.homework.assignment import SO_FAR, VISIBLE, Question, counted
 
 CHOICES = {"true_of": ("blind", "sighted"), "first_argument": ("query", "keys")}
 LESSON = None
@@ -12,8 +12,9 @@ SAMPLE = {"true_of": "blind", "first_argument": "query"}
 TEXT = """\
 Write a test of somebody else's attention, `{name}(weights, d)`. {takes} and returns their weights, `(n,)`,
 which sum to 1. Your test returns `True` if these weights **{true_of}**, else `False`. It calls `weights`
-with queries and keys of width `d` that it makes up. It is tried on eight ways of scoring; some look at
-little of the query, some only where it is large."""
+with queries and keys that it makes up: their width `d` is given, their number n is free, up to 1000 keys. It
+is tried on eight ways of scoring; one of them looks at one number of the query alone, one at a query only
+where it is longer than 4."""
 
 TAKES = {
     "query": "`weights(query, keys)` takes a query `(d,)` and keys `(n, d)`",
@@ -47,6 +48,7 @@ def question(choice):
             arguments="query, keys" if query_first else "keys, query", sighted=not blind, blind=blind
         ),
         judge=_judge_for(blind, query_first),
+        other_names=("is_sighted" if blind else "is_blind",),
     )  # fmt: skip
 
 
@@ -65,7 +67,10 @@ def _judge_for(blind, query_first):
             )
             for name, weights, sighted, mistake, told in (models[:3] if seed is None else models)
         )  # fmt: skip
-        return LearnerTest(tried, said, praise)(test)
+        if seed is not None:
+            return LearnerTest(tried, said, praise)(test)
+        shown = f"{len(tried)} of {len(models)} ways of scoring"
+        return counted(LearnerTest(tried, said, SO_FAR)(test), test, shown, "others")
 
     return judge
 
@@ -79,6 +84,8 @@ def _called(weights, query_first):
             order = "(query, keys)" if query_first else "(keys, query)"
             raise ValueError(f"weights takes {order}, of shapes (d,) and (n, d) with d = 4; it was given "
                              f"{np.shape(first)} and {np.shape(second)}")
+        if not 1 <= len(keys) <= 1000:
+            raise ValueError(f"weights takes 1 to 1000 keys; it was given {len(keys)}")
         return weights(query, keys)
 
     return called
@@ -93,7 +100,11 @@ def _models(rng):
     """Name, weights, whether it looks, and what fools a test about it."""
     w, u, v = rng.normal(size=(4, 4)), rng.normal(size=(4, 4)), rng.normal(size=4)
     one = rng.normal(size=8)
-    of_query = rng.normal(size=(60, 4))
+    drawn_by = int(rng.integers(2**32))
+
+    def own_rows(n):
+        return np.random.default_rng(drawn_by).normal(size=(n, 4))
+
     return (
         ("the dot product", lambda q, k: _softmax(k @ q), True, "sighted_missed",
          "looks at every number of the query."),
@@ -111,7 +122,7 @@ def _models(rng):
          "weights. Do your queries differ in direction?"),
         ("one number of the query", lambda q, k: _softmax(k[:, 0] * q[2]), True, "one_number_missed",
          "looks at the third number of the query and no other. Do your queries differ in all of them?"),
-        ("the query alone", lambda q, k: _softmax(of_query[: len(k)] @ q) if len(k) <= 60 else None, True,
+        ("the query alone", lambda q, k: _softmax(own_rows(len(k)) @ q), True,
          "query_alone_missed", "does not look at the keys and does look at the query."),
         ("only long queries", lambda q, k: _softmax(k @ q * max(np.linalg.norm(q) - 4, 0)), True,
          "only_short_queries_tried", "looks at a query only when it is longer than 4. Are all of yours "

@@ -3,7 +3,7 @@
 import numpy as np
 
 from attnlib.exercises.verdict import right, unreadable, wrong
-from attnlib.homework.assignment import Question
+from attnlib.homework.assignment import Question, words_missing
 from attnlib.homework.figures import FigureData, figure_data
 
 CHOICES = {"lie": ("down", "across"), "scores_of": ("0", "1", "2", "3")}
@@ -19,10 +19,10 @@ WORDS = {
 
 TEXT = """\
 `WORDS` are the words of a sentence, and row i of `SCORES` holds the scores of query i with every key. Draw
-the weights, the softmax of each query's scores, as a heat map: `figure` is the Matplotlib figure. Queries
-lie **{queries}**, keys {keys}; the first word stands {first}. Each axis has the words as tick labels and
-says in its label whether it holds queries or keys, and the map has a title. The figure is judged by the
-numbers and words in it; colours are yours."""
+the weights, the softmax of each query's scores, as a heat map: `figure` is the Matplotlib figure, drawn by
+Matplotlib's own functions or those of `attnlib.plots`. Queries lie **{queries}**, keys {keys}; the first word
+stands {first}. Each axis has the words as tick labels and says in its label whether it holds queries or keys,
+and the map has a title. The figure is judged by the numbers and words in it; colours are yours."""
 
 FIRST = {"down": "at the top and on the left", "across": "at the left and at the top"}
 
@@ -76,17 +76,15 @@ def _judge_for(choice):
     known = (
         ("turned", wanted.T, f"The map is turned: queries lie {choice['lie']}, keys the other way."),
         ("scores_drawn", turned(s), "These are the scores. Draw the weights: each query's sum to 1."),
-        ("scores_drawn", turned(s).T, "These are the scores, turned. Draw the weights: each query's sum to "
-                                      "1."),
-        ("softmax_over_the_queries", turned(_softmax(s, 0)), "The weights of each key sum to 1. Those of "
-                                                             "each query "
-         "must: a query shares its weight out among the keys."),
-        ("softmax_over_everything", turned(np.exp(s) / np.exp(s).sum()), "All weights together sum to 1. "
-                                                                         "Those of each "
-         "query must."),
-        ("scaled", turned(_softmax(s / np.sqrt(len(words)), 1)), "The scores have been divided by something. "
-                                                                 "Take them "
-         "as they are."),
+        ("scores_drawn_and_turned", turned(s).T,
+         "These are the scores, turned. Draw the weights: each query's sum to 1."),
+        ("softmax_over_the_queries", turned(_softmax(s, 0)),
+         "The weights of each key sum to 1. Those of each query must: a query shares its weight out among "
+         "the keys."),
+        ("softmax_over_everything", turned(np.exp(s) / np.exp(s).sum()),
+         "All weights together sum to 1. Those of each query must."),
+        ("scaled", turned(_softmax(s / np.sqrt(len(words)), 1)),
+         "The scores have been divided by something. Take them as they are."),
         ("not_shared", turned(np.exp(s)), "These are exponentials; divide each query's by their sum."),
     )  # fmt: skip
 
@@ -105,21 +103,21 @@ def _judge_for(choice):
         if not np.allclose(image, wanted, atol=1e-4):
             for name, other, told in known:
                 if np.allclose(image, other, atol=1e-4):
-                    return wrong(told, name)
+                    return wrong(told, name, convention="turned" in name)
             if np.allclose(image[::-1], wanted, atol=1e-4):
                 return wrong("The map stands on its head: the first word belongs at the top.", "upside_down")
             return wrong("The numbers in the map are not the weights. Look at one row: does it sum to 1, and "
                          "is its "
                          "largest where the largest score is?")
-        if list(axes.xticks) != list(words) or list(labels) != list(words):
-            told = "The map is right. Its axes do not have the words as tick labels, in order."
-            return wrong(told, "no_words")
-        if across not in axes.xlabel.lower() or down not in axes.ylabel.lower():
-            return wrong("The map is right. Its labels do not say which axis holds the queries and which the "
-                         "keys.",
-                         "no_labels")
-        if not axes.title.strip():
-            return wrong("The map is right and wants a title: the question that it answers.", "no_title")
-        return right("The map shows each query's weights, and says what it shows.")
+        lacks = (
+            (list(axes.xticks) != list(words) or list(labels) != list(words), "no_words",
+             "Its axes do not have the words as tick labels, in order."),
+            (across not in axes.xlabel.lower() or down not in axes.ylabel.lower(), "no_labels",
+             "Its labels do not say which axis holds the queries and which the keys."),
+            (not (axes.title.strip() or found.title.strip()), "no_title",
+             "A title is missing: the question that the map answers."),
+        )  # fmt: skip
+        praise = "The map shows each query's weights, and says what it shows."
+        return words_missing("The map is right.", lacks) or right(praise)
 
     return judge

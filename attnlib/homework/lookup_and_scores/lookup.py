@@ -23,17 +23,20 @@ CONVENTIONS = (
     }),
     Convention("scale", {
         "none": Option("A score is the dot product as it is.",
-                       "You leave the dot products as they are.", "1"),
+                       "You leave the dot products as they are.", name="no_scale"),
         "root": Option("A score is the dot product divided by the square root of d.",
-                       "You divide by the square root of d.", "np.sqrt(queries.shape[1])"),
+                       "You divide by the square root of d.", " / np.sqrt(queries.shape[1])",
+                       "divided_by_the_root_of_d"),
         "width": Option("A score is the dot product divided by **d** itself, the mean of the d products.",
-                        "You divide by d.", "queries.shape[1]"),
+                        "You divide by d.", " / queries.shape[1]", "divided_by_d"),
     }),
     Convention("first", {
         "output": Option("Return the output `(m, dv)`, then the weights `(m, n)`.",
-                         "You return the output before the weights.", "weights @ values, weights"),
+                         "You return the output before the weights.", "weights @ values, weights",
+                         "output_before_weights"),
         "weights": Option("Return the **weights** `(m, n)`, then the output `(m, dv)`.",
-                          "You return the weights before the output.", "weights, weights @ values"),
+                          "You return the weights before the output.", "weights, weights @ values",
+                          "weights_before_output"),
     }),
 )
 CHOICES = values_of(*CONVENTIONS)
@@ -46,14 +49,14 @@ Write `lookup(queries, keys, values)`, a soft lookup of `m` queries among `n` ke
 `queries` has shape `(m, d)` and `values` has shape `(n, dv)`. {asked} The weights of each query are the
 softmax of its scores: none is negative, and they sum to 1. The output of a query is the sum of the values,
 each times its weight. Scores may be as large as 1000, and nothing may overflow. All arrays are NumPy arrays
-of floats; leave them as they are."""
+of floats; do not change them in place, and use NumPy alone."""
 
 STUB = """\
 def lookup(queries, keys, values):
     \"\"\"The {first} of a soft lookup, in that order.\"\"\""""
 
 SOLUTION = """\
-    scores = queries @ <keys_are> / <scale>
+    scores = queries @ <keys_are><scale>
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
     weights = weights / weights.sum(axis=1, keepdims=True)
     return <first>"""

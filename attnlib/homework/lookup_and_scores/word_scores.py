@@ -16,10 +16,11 @@ from attnlib.homework.assignment import (
 CONVENTIONS = (
     Convention("stored", {
         "in_out": Option("`w_q` and `w_k` have shape `(d, h)` and are used as `x @ w`.",
-                         "You use the matrices as x @ w.", "x @ w_q, x @ w_k"),
+                         "You use the matrices as x @ w.", "x @ w_q, x @ w_k", "matrices_not_transposed"),
         "out_in": Option("`w_q` and `w_k` have shape `(h, d)`, as `torch.nn.Linear` stores them, and are "
                          "used as "
-                         "**`x @ w.T`**.", "You use the matrices as x @ w.T.", "x @ w_q.T, x @ w_k.T"),
+                         "**`x @ w.T`**.", "You use the matrices as x @ w.T.", "x @ w_q.T, x @ w_k.T",
+                         "matrices_transposed"),
     }),
     Convention("queries", {
         "down": Option("Row i, column j of the result is the score of query i with key j.",
@@ -43,7 +44,7 @@ Write `word_scores(x, w_q, w_k)`: the scores between all words of one sentence, 
 without a scale.
 
 `x` has shape `(L, d)`, a row for each word; the result has shape `(L, L)`. {asked} All arrays are NumPy
-arrays of floats; leave them as they are."""
+arrays of floats; do not change them in place, and use NumPy alone."""
 
 STUB = """\
 def word_scores(x, w_q, w_k):

@@ -7,12 +7,12 @@ from attnlib.homework.masks_heads_positions import (
     reach,
     turned,
     unpacked,
-    who_loves_whom,
+    who_bites_whom,
     window_weights,
 )
 
 TITLE = "Masks, heads and positions"
 LESSONS = "lessons 08 to 10"
 QUESTIONS = (
-    reach, window_weights, masked_wrongly, leaks, unpacked, turned, places_alike, who_loves_whom,
+    reach, window_weights, masked_wrongly, leaks, unpacked, turned, places_alike, who_bites_whom,
 )  # fmt: skip

@@ -1,10 +1,11 @@
 """A test to write: does a model leak, from what comes later or from the other sentences of its batch?"""
 
+from dataclasses import replace
 
 import numpy as np
 
 from attnlib.exercises.learner_test import Implementation, LearnerTest
-from attnlib.homework.assignment import Question
+from attnlib.homework.assignment import SO_FAR, Question, counted
 
 CHOICES = {"time": ("second", "first"), "may_read": ("own", "past")}
 LESSON = None
@@ -92,7 +93,13 @@ def _judge_for(second, own):
             for shape in shapes
             for name, made, leaky, mistake, told in (described[:4] if seed is None else described)
         )  # fmt: skip
-        return LearnerTest(tried, said, praise)(test)
+        if seed is not None:
+            verdict = LearnerTest(tried, said, praise)(test)
+            # Who lets an output read its own place has written another class's detector.
+            elsewhere = not own and verdict.misconception == "next_place"
+            return replace(verdict, slip=False, convention=True) if elsewhere else verdict
+        shown = f"{len(tried)} of {len(described)} models, in one shape"
+        return counted(LearnerTest(tried, said, SO_FAR)(test), test, shown, "others, and other shapes")
 
     return judge
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from attnlib.exercises.verdict import right, unreadable, wrong
-from attnlib.homework.assignment import Question
+from attnlib.homework.assignment import Question, words_missing
 from attnlib.homework.figures import FigureData, figure_data
 
 N, WIDTH = 60, 32
@@ -106,27 +106,30 @@ def _judge_for(choice):
                 and np.allclose(line[2][order], y[ours], atol=1e-4))
 
     def fault(lines, p):
-        """The mistake and what to say of it where no line shows place ``p``."""
+        """Of place ``p``, which no line shows: the mistake, what is said, and whether it is a convention."""
         xs = x_wanted(p)
         for line in lines:
             if drawn(line, x_other(p), up[p]):
                 return ("other_axis", f"Your line for place {p} has the right heights. Across goes the "
                         f"{asked_x}, and yours goes by the "
-                        f"{'place' if asked_x == 'distance' else 'distance'}.")
+                        f"{'place' if asked_x == 'distance' else 'distance'}.", True)
             if choice["along"] == "distance" and drawn(line, -xs, up[p]):
                 return ("sign_of_the_distance", f"Your distances for place {p} have the other sign: places "
-                        "before it lie on the left, at negative distances.")
+                        "before it lie on the left, at negative distances.", False)
             if choice["along"] == "distance" and drawn_folded(line, np.abs(xs), up[p]):
                 return ("distance_without_sign", f"Your distances for place {p} have no sign. Those of "
-                        "places before it are negative.")
+                        "places before it are negative.", False)
             if drawn(line, xs + 1, up[p]):
-                return "counted_from_one", "Your x axis counts from 1, and places are counted from 0."
+                return "counted_from_one", "Your x axis counts from 1, and places are counted from 0.", False
             for near in (p - 1, p + 1):
                 if drawn(line, x_wanted(near), up[near]):
-                    return "neighbour_drawn", f"One line shows place {near}. Places are counted from 0."
+                    told = f"One line shows place {near}. Places are counted from 0."
+                    return "neighbour_drawn", told, False
             for heights, name, told in wrong_y:
-                if drawn(line, xs, heights[p]) or drawn(line, x_other(p), heights[p]):
-                    return name, told
+                if drawn(line, xs, heights[p]):
+                    return name, told, name == "other_measure"
+                if drawn(line, x_other(p), heights[p]):
+                    return name, f"{told} Across goes the {asked_x}.", True
         return None
 
     def drawn_folded(line, x, y):
@@ -151,30 +154,32 @@ def _judge_for(choice):
         if missing:
             known = [fault(lines, p) for p in missing]
             if known[0]:
-                alone = all(each and each[0] == known[0][0] for each in known)
-                return wrong(known[0][1], known[0][0] if alone else None)
+                mistake, told, elsewhere = known[0]
+                alone = all(each and each[0] == mistake for each in known)
+                return wrong(told, mistake if alone else None, convention=elsewhere)
             if len(lines) == len(missing) == 1:
                 return wrong(f"The line for place {missing[0]} is missing.", "one_line")
             return wrong(f"No line shows place {missing[0]}. Compute by hand what stands at its own place, "
                          "and what one place on.")
         if len(lines) > 2:
             return wrong(f"There are {len(lines)} lines; two are asked for.", "more_lines")
-        for p in own:
-            if not any(_names(line[0], p) for line in mine[p]):
-                return wrong(f"The lines are right. The label of that for place {p} does not hold the number "
-                             f"{p}.", "no_labels")
-        if not all(any(_names(text, p) for text in axes.legend) for p in own):
-            return wrong("The lines are right, and have labels. Show these in a legend.", "no_legend")
-        if asked_x not in axes.xlabel.lower() or asked_up not in axes.ylabel.lower():
-            return wrong(f'The lines are right. The label of x has to say "{asked_x}", that of y '
-                         f'"{asked_up}".', "no_axis_labels")
-        if not (axes.title.strip() or found.title.strip()):
-            return wrong("The lines are right, and the figure wants a title: the question that it answers.",
-                         "no_title")
-        return right("Both lines peak at their own place, and fall in waves to either side. "
-                     + ("Over the distance they lie on one curve: " if asked_x == "distance" else
-                        "They are one curve, moved along: ")
-                     + "it matters how far apart two places are, not where.")
+        unnamed = [p for p in own if not any(_names(line[0], p) for line in mine[p])]
+        lacks = (
+            (unnamed, "no_labels",
+             f"The label of the line for place {(unnamed or own)[0]} does not hold this number."),
+            (not unnamed and not all(any(_names(text, p) for text in axes.legend) for p in own), "no_legend",
+             "The numbers of the places do not stand in a legend."),
+            (asked_x not in axes.xlabel.lower() or asked_up not in axes.ylabel.lower(), "no_axis_labels",
+             f'The label of x has to say "{asked_x}", that of y "{asked_up}".'),
+            (not (axes.title.strip() or found.title.strip()), "no_title",
+             "A title is missing: the question that the figure answers."),
+        )  # fmt: skip
+        return words_missing("The lines are right.", lacks) or right(
+            "Both lines peak at their own place, and fall in waves to either side. "
+            + ("Over the distance they lie on one curve: " if asked_x == "distance" else
+               "They are one curve, moved along: ")
+            + "it matters how far apart two places are, not where."
+        )  # fmt: skip
 
     return judge
 

@@ -9,10 +9,10 @@ from attnlib.homework.assignment import Question
 CHOICES = {
     "windows": ("3, 8", "6, 3", "4, 9", "9, 5"),
     "back": ("41", "38", "46", "59"),
-    "window_counts": ("itself", "before"),
+    "window_is": ("counted", "besides"),        # drawn once, for the weights under a window too
 }
 LESSON = None
-SAMPLE = {"windows": "3, 8", "back": "38", "window_counts": "before"}
+SAMPLE = {"windows": "3, 8", "back": "38", "window_is": "besides"}
 
 TEXT = """\
 **Predict, before you run anything.** The layers of a causal model take turns: the first, the third, the
@@ -21,8 +21,8 @@ The last word has the number n, and the words before it n - 1, n - 2 and so on. 
 model need at least, so that something of the word number n - {back} can reach the output for the last word?
 Put the number into `layers`."""
 
-COUNTS = {"itself": "the word itself **and the w - 1 words before it**",
-          "before": "the word itself **and w words before it**"}  # fmt: skip
+COUNTS = {"counted": "the word itself **and the w - 1 words before it**",
+          "besides": "the word itself **and w words before it**"}  # fmt: skip
 
 
 def layers_needed(steps, back):
@@ -36,7 +36,7 @@ def layers_needed(steps, back):
 
 def judge_for(windows, back, counts):
     """A judge of the number of layers."""
-    less = counts == "itself"
+    less = counts == "counted"
     steps = [window - less for window in windows]
     least = layers_needed(steps, back)
     others = [window - (not less) for window in windows]
@@ -90,12 +90,12 @@ def _by_product(windows, back):
 
 def question(choice):
     windows, back = [int(window) for window in choice["windows"].split(", ")], int(choice["back"])
-    steps = [window - (choice["window_counts"] == "itself") for window in windows]
+    steps = [window - (choice["window_is"] == "counted") for window in windows]
     return Question(
         id="reach", title="How many layers until it is heard?",
         kind="prediction", name="layers", points=2, part=0, minutes=6,
-        text=TEXT.format(one=windows[0], other=windows[1], back=back, counts=COUNTS[choice["window_counts"]]),
+        text=TEXT.format(one=windows[0], other=windows[1], back=back, counts=COUNTS[choice["window_is"]]),
         stub="layers = ...",
         solution=f"layers = {layers_needed(steps, back)}",
-        judge=judge_for(windows, back, choice["window_counts"]),
+        judge=judge_for(windows, back, choice["window_is"]),
     )  # fmt: skip

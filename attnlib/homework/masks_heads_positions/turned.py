@@ -16,25 +16,27 @@ CONVENTIONS = (
     Convention("pairs", {
         "neighbours": Option("Features 2i and 2i + 1 are pair i, for i from 0 to r/2 - 1.",
                              "You pair neighbours, feature 2i with 2i + 1.",
-                             "slice(0, r, 2), slice(1, r, 2)"),
+                             "slice(0, r, 2), slice(1, r, 2)", "neighbours_paired"),
         "halves": Option("Features **i and i + r/2** are pair i, for i from 0 to r/2 - 1.",
                          "You pair halves, feature i with i + r/2.",
-                         "slice(r // 2), slice(r // 2, r)"),
+                         "slice(r // 2), slice(r // 2, r)", "halves_paired"),
     }),
     Convention("sense", {
         "counter": Option("A pair (a, b) becomes (a cos t - b sin t, a sin t + b cos t).",
                           "You turn a pair (a, b) to (a cos t - b sin t, a sin t + b cos t).",
-                          "a * cos - b * sin, a * sin + b * cos"),
+                          "a * cos - b * sin, a * sin + b * cos", "turned_counter_clockwise"),
         "clockwise": Option("A pair (a, b) becomes **(a cos t + b sin t, b cos t - a sin t)**, turned "
                             "clockwise.",
                             "You turn a pair (a, b) to (a cos t + b sin t, b cos t - a sin t).",
-                            "a * cos + b * sin, b * cos - a * sin"),
+                            "a * cos + b * sin, b * cos - a * sin", "turned_clockwise"),
     }),
     Convention("turns", {
-        "all": Option("All features turn: r = d.", "You turn all features, with r = d.", "x.shape[-1]"),
+        "all": Option("All features turn: r = d.", "You turn all features, with r = d.", "x.shape[-1]",
+                      "all_features_turned"),
         "half": Option("Only the first half of a head's features turns: **r = d/2**. The others come back as "
                        "they are.",
-                       "You turn the first half of the features alone, with r = d/2.", "x.shape[-1] // 2"),
+                       "You turn the first half of the features alone, with r = d/2.", "x.shape[-1] // 2",
+                       "half_the_features_turned"),
     }),
 )
 CHOICES = values_of(*CONVENTIONS)
@@ -53,7 +55,8 @@ each word, in any order, some of them equal or negative.
 - {sense}
 
 Each feature stays in its column, and the result has the shape of `x`. `x` is a NumPy array
-of floats, and `base` a number such as 10000; leave the arrays as they are."""
+of floats, and `base` a number such as 10000; do not change the arrays in place, and use
+NumPy alone."""
 
 STUB = """\
 def turned(x, places, base):

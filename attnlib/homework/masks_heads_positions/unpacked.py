@@ -33,15 +33,16 @@ CONVENTIONS = (
     Convention("lead", {
         "batch": Option("`packed` has shape `(B, L, 3D)`.",
                         "You take the first axis of packed for the batch.",
-                        "n_sentences, length"),
+                        "n_sentences, length", "batch_before_places"),
         "time": Option("`packed` has shape **`(L, B, 3D)`**, the places first.",
-                       "You take the first axis of packed for the places.", "length, n_sentences"),
+                       "You take the first axis of packed for the places.", "length, n_sentences",
+                       "places_before_batch"),
     }),
     Convention("heads_are", {
         "second": Option("Each result has shape `(B, H, L, d)`.", "You return the batch before the heads.",
-                         "sentence, head"),
+                         "sentence, head", "batch_before_heads"),
         "first": Option("Each result has shape **`(H, B, L, d)`**, the heads first.",
-                        "You return the heads before the batch.", "head, sentence"),
+                        "You return the heads before the batch.", "head, sentence", "heads_before_batch"),
     }),
 )
 CHOICES = values_of(*CONVENTIONS)
@@ -56,7 +57,8 @@ A layer has computed the queries, keys and values of all its heads in one produc
 {packed_by}
 {heads_are} Entry f of its last axis is feature f of that head.
 
-`packed` is a NumPy array of floats and may not be contiguous; leave it as it is."""
+`packed` is a NumPy array of floats and may not be contiguous; do not change it in place, and
+use NumPy alone."""
 
 STUB = """\
 def unpacked(packed, n_heads):

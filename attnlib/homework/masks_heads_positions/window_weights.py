@@ -15,29 +15,37 @@ from attnlib.homework.assignment import (
 CONVENTIONS = (
     Convention("true_key", {
         "real": Option("In `key_mask`, of shape `(B, n)`, True means **real**: the key may be seen.",
-                       "You take the True keys for the real ones.", "key_mask[:, None, :]"),
+                       "You take the True keys for the real ones.", "key_mask[:, None, :]",
+                       "true_taken_for_real"),
         "padding": Option("In `key_mask`, of shape `(B, n)`, True means **padding**: the key is hidden.",
-                          "You take the True keys for padding.", "~key_mask[:, None, :]"),
+                          "You take the True keys for padding.", "~key_mask[:, None, :]",
+                          "true_taken_for_padding"),
     }),
     Convention("ends", {
         "last": Option("The last query stands at the last key: query i at place **i + n - m**.",
-                       "You let query i stand at place i + n - m.", "np.arange(m)[:, None] + n - m"),
+                       "You let query i stand at place i + n - m.", "np.arange(m)[:, None] + n - m",
+                       "last_query_at_last_key"),
         "first": Option("The first query stands at the first key: query i at place **i**.",
-                        "You let query i stand at place i.", "np.arange(m)[:, None]"),
+                        "You let query i stand at place i.", "np.arange(m)[:, None]",
+                        "first_query_at_first_key"),
     }),
     Convention("window_is", {
         "counted": Option("A query at place p sees the keys at **window** places, its own among them: p, "
                           "p - 1 and so on.",
-                          "You count a query's own place as one of the window.", "behind < window"),
+                          "You count a query's own place as one of the window.", "behind < window",
+                          "window_with_its_own_place"),
         "besides": Option("A query at place p sees the key at its own place and those at **window** places "
                           "before it.",
-                          "You count the window besides a query's own place.", "behind <= window"),
+                          "You count the window besides a query's own place.", "behind <= window",
+                          "window_besides_its_own_place"),
     }),
     Convention("nothing", {
         "zeros": Option("A query that sees nothing has **zeros** for weights.",
-                        "You give a query that sees nothing zeros for weights.", "0.0"),
+                        "You give a query that sees nothing zeros for weights.", "0.0",
+                        "zeros_where_nothing_is_seen"),
         "even": Option("A query that sees nothing weighs **all n keys alike**, 1/n each, hidden ones too.",
-                       "You let a query that sees nothing weigh all keys alike.", "1 / n"),
+                       "You let a query that sees nothing weigh all keys alike.", "1 / n",
+                       "all_alike_where_nothing_is_seen"),
     }),
 )
 CHOICES = values_of(*CONVENTIONS)
@@ -57,8 +65,8 @@ that are no padding.
 
 The weights of what a query sees are the softmax of these scores; all other weights are **exactly 0**.
 {nothing} There is never a NaN. Scores, seen and hidden ones, may be as large as 1000, of either sign;
-`window` is a whole number from 1 up. `scores` holds floats, `key_mask` booleans, both NumPy arrays; leave
-them as they are."""
+`window` is a whole number from 1 up. `scores` holds floats, `key_mask` booleans, both NumPy arrays; do not
+change them in place, and use NumPy alone."""
 
 STUB = """\
 def window_weights(scores, key_mask, window):

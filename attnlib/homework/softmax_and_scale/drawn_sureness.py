@@ -3,7 +3,7 @@
 import numpy as np
 
 from attnlib.exercises.verdict import right, unreadable, wrong
-from attnlib.homework.assignment import Question
+from attnlib.homework.assignment import Question, words_missing
 from attnlib.homework.figures import FigureData, figure_data
 
 CHOICES = {"shown": ("largest", "heard"), "over_queries": ("mean", "median"), "key_count": ("8", "16", "32")}
@@ -104,6 +104,7 @@ def _ways(shown, by, s):
     other_by = "median" if by == "mean" else "mean"
     other = "heard" if shown == "largest" else "largest"
     said = {"largest": "the largest weight", "heard": "the number of keys heard"}
+    # The first two are right in another class.
     yield ("other_statistic", lambda s: _BY[other_by](of(_softmax(s, 1))),
            f"Your points are the {other_by} over the queries. The {by} is asked for.")
     yield ("other_quantity", lambda s: over(_OF[other](_softmax(s, 1))),
@@ -167,25 +168,28 @@ def _judge_for(shown, by, n):
             other = "scaled" if name == "raw" else "raw"
             if other in label and name not in label:
                 return wrong("Both lines are right, and their names are exchanged.", "names_exchanged")
-            if name not in label and label != "scores as they are":
-                return wrong(f"Both lines are right. The label of one should say {name}.", "no_names")
-        if not all(any(name in text.lower() for text in axes.legend) for name in curves):
-            return wrong("Both lines are right. A legend that names them is missing.", "no_legend")
-        if "width" not in axes.xlabel.lower() or word not in axes.ylabel.lower():
-            return wrong("Both lines are right. The label below should have the word width in it, and the "
-                         f"one at the side the word {word}.", "no_labels")
-        if not (axes.title.strip() or found.title.strip()):
-            return wrong("Both lines are right. A title is missing: the question that the figure answers.",
-                         "no_title")
-        return right("Without the scale an untrained attention becomes surer as it gets wider; with it the "
-                     "width has next to no say.")
+        labels = {name: lines[i][0].lower().replace("as they are", "raw") for name, i in place.items()}
+        unnamed = [name for name, label in labels.items() if name not in label]
+        lacks = (
+            (unnamed, "no_names", f"The label of one should say {' and that of the other '.join(unnamed)}."),
+            (not unnamed and not all(any(name in text.lower() for text in axes.legend) for name in curves),
+             "no_legend", "A legend that names them is missing."),
+            ("width" not in axes.xlabel.lower() or word not in axes.ylabel.lower(), "no_labels",
+             f"The label below should have the word width in it, and the one at the side the word {word}."),
+            (not (axes.title.strip() or found.title.strip()), "no_title",
+             "A title is missing: the question that the figure answers."),
+        )  # fmt: skip
+        return words_missing("Both lines are right.", lacks) or right(
+            "Without the scale an untrained attention becomes surer as it gets wider; with it the width has "
+            "next to no say."
+        )
 
     def _numbers_wrong(s, curves, place, lines):
         missing = [name for name, i in place.items() if i is None]
         for name, way, told in _ways(shown, by, s):
             made = [_curve(way, s, 0 if line == "raw" else -0.5) for line in missing]
             if None not in [_find(curve, lines) for curve in made]:
-                return wrong(told, name)
+                return wrong(told, name, convention=name in ("other_statistic", "other_quantity"))
         if missing == ["scaled"]:
             for name, power, told in (
                 ("divided_by_the_width", -1.0, "You divide by d. Divide by its root."),

@@ -26,19 +26,20 @@ CONVENTIONS = (
         "zero": Option("An example whose target is the **first** class, 0, is padding and left out; the "
                        "class keeps its place in every "
                        "softmax.", "You leave out the examples of the first class.",
-                       "0"),
+                       "0", "first_class_left_out"),
         "last": Option("An example whose target is the **last** class is padding and left out; the class "
                        "keeps its place in every softmax.", "You leave out the examples of the last class.",
-                       "z.shape[1] - 1"),
+                       "z.shape[1] - 1", "last_class_left_out"),
     }),
     Convention("total", {
         "mean": Option("The loss is the mean of that over the examples that are not left out.",
-                       "You divide by the number of examples that are not left out.", "max(counts.sum(), 1)"),
+                       "You divide by the number of examples that are not left out.", "max(counts.sum(), 1)",
+                       "divided_by_those_that_count"),
         "by_n": Option("The loss is the sum of that over the examples that are not left out, divided by "
                        "**n**, the number of all examples.", "You divide by the number of all examples.",
-                       "len(targets)"),
+                       "len(targets)", "divided_by_all"),
         "sum": Option("The loss is the **sum** of that over the examples that are not left out.",
-                      "You take the sum, divided by nothing.", "1"),
+                      "You take the sum, divided by nothing.", "1", "sum_not_divided"),
     }),
 )  # fmt: skip
 CHOICES = values_of(*CONVENTIONS)
@@ -53,8 +54,8 @@ the classes gives the right class a weight w; the example's loss is minus ln w. 
 number, and its slope in the logits, an array in the shape of `logits`.
 
 The slopes of an example that is left out are 0. If all are left out, loss and slopes are 0. Logits are as
-large as 10,000, of both signs; the loss of a wrong answer is then large, and not infinite. Leave both
-arguments as they are, and use NumPy alone."""
+large as 10,000, of both signs; the loss of a wrong answer is then large, and not infinite. Do not
+change the arguments in place, and use NumPy alone."""
 
 STUB = """\
 def loss_and_slope(logits, targets):
@@ -200,9 +201,9 @@ def _turned_round(choice):
     for values in product(*(convention.options for convention in others)):
         also = {c.name: value for c, value in zip(others, values, strict=True) if value != choice[c.name]}
         more = "".join(f" {c.options[also[c.name]].told}" for c in others if c.name in also)
-        name = "_and_".join([f"classes_lie_{turned}", *(f"{name}_{value}" for name, value in also.items())])
+        names = [lie.called(turned), *(c.called(also[c.name]) for c in others if c.name in also)]
         choices = {"classes_lie": turned, "misfit": IndexError, **also}
-        yield Mistake(name, told + more, choices, convention=True)
+        yield Mistake("_and_".join(names), told + more, choices, convention=True)
 
 
 def question(choice):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from attnlib.exercises.learner_test import Implementation, LearnerTest
-from attnlib.homework.assignment import Question
+from attnlib.homework.assignment import SO_FAR, Question, counted
 
 CHOICES = {"says_true_of": ("safe", "unsafe"), "one_query_is": ("row", "column")}
 LESSON = None
@@ -48,6 +48,7 @@ def question(choice):
         solution=SOLUTION.format(turned="" if row == "row" else ".T", axis=1 if row == "row" else 0,
                                  no="" if safe else "not "),
         judge=_judge_for(safe, row),
+        other_names=("is_unsafe" if safe else "is_safe",),
     )  # fmt: skip
 
 
@@ -63,7 +64,10 @@ def _judge_for(safe, row):
                            told)
             for name, f, is_safe, mistake, told in (models[:4] if seed is None else models)
         )  # fmt: skip
-        return LearnerTest(tried, always, praise)(test)
+        if seed is not None:
+            return LearnerTest(tried, always, praise)(test)
+        shown = f"{len(tried)} of {len(models)} softmaxes"
+        return counted(LearnerTest(tried, always, SO_FAR)(test), test, shown, "others")
 
     return judge
 

@@ -22,10 +22,10 @@ CONVENTIONS = (
     }),
     Convention("sharpness", {
         "temperature": Option("The scores of a query are first divided by its `c`, a temperature.",
-                              "You divide by c.", "/"),
+                              "You divide by c.", "/", "divided_by_c"),
         "inverse": Option("The scores of a query are first **multiplied** by its `c`, an inverse "
                           "temperature.",
-                          "You multiply by c.", "*"),
+                          "You multiply by c.", "*", "multiplied_by_c"),
     }),
     Convention("base", {
         "e": Option("A key then counts e to the power of its score.",
@@ -35,11 +35,12 @@ CONVENTIONS = (
     }),
     Convention("nothing_left", {
         "zeros": Option("A query whose scores are all minus infinity gets weights of 0.",
-                        "You give weights of 0 to a query whose scores are all minus infinity.", "0.0"),
+                        "You give weights of 0 to a query whose scores are all minus infinity.", "0.0",
+                        "zeros_where_nothing_is_left"),
         "even": Option("A query whose scores are all minus infinity gets **1/n** at every key.",
                        "You give the same weight to every key of a query whose scores are all minus "
                        "infinity.",
-                       "1 / scores.shape[<keys_lie>]"),
+                       "1 / scores.shape[<keys_lie>]", "even_where_nothing_is_left"),
     }),
 )  # fmt: skip
 CHOICES = values_of(*CONVENTIONS)
@@ -55,7 +56,7 @@ it counts, as a share of what all keys of its query count together. The result h
 
 Scores are as large as 10,000, of both signs, and nothing may overflow. A score may be minus infinity; its
 weight is then 0, as long as the query has a finite one. {left} Both arguments are NumPy arrays of floats;
-leave them as they are, and use NumPy alone."""
+do not change them in place, and use NumPy alone."""
 
 STUB = """\
 def soft_weights(scores, c):

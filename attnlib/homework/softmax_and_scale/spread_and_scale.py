@@ -19,22 +19,25 @@ CONVENTIONS = (
                     "mean, divided by n.", "You divide the squared distances by n.", "0"),
         "n_less_1": Option("The variance of a query's n scores is the sum of their squared distances from "
                            "their mean, divided by **n - "
-                           "1**.", "You divide the squared distances by n - 1.", "1"),
+                           "1**.", "You divide the squared distances by n - 1.", "1",
+                           "variance_by_n_less_1"),
     }),
     Convention("of_all", {
         "root_mean": Option("The **spread** is the root of the mean of these m variances.",
-                            "You take the root of the mean variance.", "np.sqrt(variances.mean())"),
+                            "You take the root of the mean variance.", "np.sqrt(variances.mean())",
+                            "root_of_the_mean_variance"),
         "median": Option("The **spread** is that of the typical query: the root of each variance, and of "
                          "these m roots the **median**.", "You take the median of the queries' standard "
                                                     "deviations.",
-                         "np.median(np.sqrt(variances))"),
+                         "np.median(np.sqrt(variances))", "median_over_the_queries"),
     }),
     Convention("given_as", {
         "factor": Option("The **scale** is the number by which all scores must be multiplied, so that their "
-                         "spread becomes `wanted`.", "Your scale is to be multiplied by.", "wanted / spread"),
+                         "spread becomes `wanted`.", "Your scale is to be multiplied by.", "wanted / spread",
+                         "scale_to_multiply_by"),
         "temperature": Option("The **scale** is the number by which all scores must be **divided**, so that "
                               "their spread becomes `wanted`.", "Your scale is to be divided by.",
-                              "spread / wanted"),
+                              "spread / wanted", "scale_to_divide_by"),
     }),
 )  # fmt: skip
 CHOICES = values_of(*CONVENTIONS)
@@ -49,7 +52,8 @@ key. Write `spread_and_scale(queries, keys, wanted)`, which measures that and sa
 key, by a dot product. {asked}
 
 Return the spread, then the scale. `wanted` is a positive number. The entries may have any mean, any size and
-any distribution; the scores of a query are never all equal. Leave the arguments as they are."""
+any distribution; the scores of a query are never all equal. Do not change the
+arguments in place, and use NumPy alone."""
 
 STUB = """\
 def spread_and_scale(queries, keys, wanted):

@@ -14,7 +14,7 @@ SAMPLE = {"largest": "0.6", "among": "20"}
 OFF = 0.002             # the largest weight may be off by so much
 
 TEXT = """\
-Somebody writes: *"How much slope a query passes back follows from its largest weight."* Show that it does
+Somebody writes: "How much slope a query passes back follows from its largest weight." Show that it does
 not. Two queries have **{n}** keys each, and both give **{largest}** to their best key (to within {off}). Find
 scores such that the Frobenius norm of the softmax's Jacobian is **at least {high}** for the first query and
 **at most {low}** for the second. Put both rows of scores, an array of shape `(2, {n})`, into `rows`. The

@@ -16,7 +16,7 @@ TEXT = """\
 typical query leads the second by {gap}, so that about 2 exp(-{gap}) of a slope reaches the scores. The same
 attention is built with width **{width}**, still without a scale. How many times smaller is the slope of the
 typical query then? Put the number, above 1, into `times_smaller`. A pocket calculator is allowed, and so is
-an error of a tenth."""
+an error of 10 % either way."""
 
 
 def judge_for(gap, width):

@@ -7,8 +7,8 @@ LESSON = None
 SAMPLE = {}
 
 TEXT = """\
-Somebody writes: *"Without 1/√d the scores are large, the gradient vanishes, and attention cannot learn. The
-softmax at the output of a language model has large scores too, so it should be scaled as well."* Say in at
+Somebody writes: "Without 1/√d the scores are large, the gradient vanishes, and attention cannot learn. The
+softmax at the output of a language model has large scores too, so it should be scaled as well." Say in at
 most 150 words what of that is right. Which slope is small, and for which queries; does the mean over a batch
 show it? Name a parameter that learns all the same, and one that may not. Why does the output softmax learn
 even where it is sure and wrong?"""
@@ -21,7 +21,12 @@ W_Q, is taught by these and carries the others along, later; a query with a para
 embedding of a rare word, may stay where it is. At the output the loss is minus ln w, and its slope in a logit
 is its weight, less 1 at the right class: nearly 1 and -1 where the model is sure and wrong. The logarithm
 undoes the exponential. No scale is needed for that, and where it is sure and right nothing has to be
-learned."""
+learned.
+
+**For the marker.** 1 point: the slope from weights to scores, for the typical query, while a few queries with
+two keys nearly level carry the mean. 1 point: a parameter that all queries share learns, one that a single
+query has may not, with these reasons. 1 point: the logit's slope is the weight less 1 or 0, so it is large
+where the model is sure and wrong, and no scale is needed."""
 
 RUBRIC = """\
 1 point: which slope is small, for which queries, and why the mean over a batch falls more slowly. 1 point: a
