@@ -52,12 +52,12 @@ def grouped_query_attention(q, k, v, mask=None, *, causal=False, scale=None, ret
     """
     xp = _check(q, k, v, mask)
     heads, kv_heads, length = q.shape[-3], k.shape[-3], q.shape[-2]
+    if length == 1 and causal is True:
+        causal = False  # the last query sees every key
     settings = {"causal": causal, "scale": scale, "return_weights": return_weights}
     if heads == kv_heads:
         return attention(q, k, v, mask, **settings)
     groups = (*q.shape[:-3], kv_heads, heads // kv_heads)
-    if length == 1 and causal is True:  # the last query sees every key
-        settings["causal"] = False
     if mask is not None:
         mask = _split_mask(xp, mask, groups)
     if length == 1:  # the queries of a group are rows of one matrix
@@ -84,16 +84,18 @@ def _split_mask(xp, mask, groups):
 
 
 def _check(q, k, v, mask):
+    """What `attention` will not ask, for it does not know of groups."""
     xp = namespace(q=q, k=k, v=v) if mask is None else namespace(q=q, k=k, v=v, mask=mask)
+    before = q.shape[:-3]
     for name, array in (("q", q), ("k", k), ("v", v)):
-        if array.ndim < 3 or 0 in array.shape:
+        shape = array.shape
+        if len(shape) < 3 or 0 in shape:
             raise ValueError(
-                f"{name} must have shape (..., heads, length, features), not empty; got {tuple(array.shape)}"
+                f"{name} must have shape (..., heads, length, features), not empty; got {tuple(shape)}"
             )
-        if array.shape[:-3] != q.shape[:-3]:
+        if shape[:-3] != before:
             raise ValueError(
-                f"{name} must have the axes of q before the heads, {tuple(q.shape[:-3])}; "
-                f"got shape {tuple(array.shape)}"
+                f"{name} must have the axes of q before the heads, {tuple(before)}; got shape {tuple(shape)}"
             )
     if v.shape[-3] != k.shape[-3]:
         raise ValueError(f"v must have the {k.shape[-3]} heads of k; got shape {tuple(v.shape)}")

@@ -2,11 +2,11 @@
 
 import torch
 from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
 
 from attnlib.core.arrays import valid_length
 from attnlib.core.grouped_queries import grouped_query_attention
 from attnlib.layers.key_value_cache import KeyValueCache
-from attnlib.layers.multi_head import merge_heads, split_heads
 from attnlib.layers.swiglu import bare_linear
 
 
@@ -95,16 +95,20 @@ class GroupedQueryAttention(nn.Module):
             raise TypeError(f"x must be a torch tensor; got {type(x).__name__}")
         if x.ndim != 3 or x.shape[-1] != self.dim or 0 in x.shape:
             raise ValueError(f"x must have shape (B, T, {self.dim}), not empty; got {tuple(x.shape)}")
-        q = split_heads(self.wq(x), self.n_heads)
-        k, v = split_heads(self.wk(x), self.n_kv_heads), split_heads(self.wv(x), self.n_kv_heads)
+        (B, T, _), d, weights = x.shape, self.head_dim, None
+        q, k, v = (w(x).view(B, T, -1, d).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
         if turns is not None:
             q, k = turned(q, turns), turned(k, turns)
         if cache is not None:
             k, v = cache.append(k, v)
-        result = grouped_query_attention(q, k, v, mask, causal=True, return_weights=return_weights)
-        if return_weights:
-            return self.wo(merge_heads(result[0])), result[1]
-        return self.wo(merge_heads(result))
+        if T == 1 and mask is None and not return_weights:  # decoding: where checks take as long as the rest
+            q = q.reshape(B, self.n_kv_heads, -1, d)  # the queries of a group are rows of one matrix
+            out = scaled_dot_product_attention(q, k, v)
+        else:
+            out = grouped_query_attention(q, k, v, mask, causal=True, return_weights=return_weights)
+            out, weights = out if return_weights else (out, None)
+        out = self.wo(out.reshape(B, self.n_heads, T, d).transpose(1, 2).reshape(B, T, -1))
+        return (out, weights) if return_weights else out
 
     def new_cache(self, batch, max_len):
         """An empty cache for ``batch`` sequences of up to ``max_len`` tokens."""
@@ -139,6 +143,7 @@ def rotary_turns(positions, frequencies):
 
 def turned(x, turns):
     """Each pair of features (2i, 2i + 1) of ``x`` as a complex number, times its turn."""
-    wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-    pairs = torch.view_as_complex(wide.unflatten(-1, (-1, 2)))
-    return torch.view_as_real(pairs * turns).flatten(-2).to(x.dtype)
+    if x.dtype in (torch.float16, torch.bfloat16):
+        return turned(x.float(), turns).to(x.dtype)
+    pairs = torch.view_as_complex(x.view(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * turns).flatten(-2)

@@ -49,5 +49,6 @@ class KeyValueCache:
             raise ValueError(f"the cache is for {self.keys.shape[0]} sequences; got {batch}")
         if self.length + length > self.max_len:
             raise ValueError(
-                f"the cache has room for {self.max_len} tokens and holds {self.length}; {length} more do not fit"
+                f"the cache has room for {self.max_len} tokens and holds {self.length}; "
+                f"{length} more do not fit"
             )

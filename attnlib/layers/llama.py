@@ -121,7 +121,7 @@ class Llama(nn.Module):
         h, weights = self._read(tokens, mask, cache, return_weights)
         return (self._scores(h), weights) if return_weights else self._scores(h)
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def generate(self, prompts, n_new, *, temperature=0.0, top_k=None, top_p=None, stop=(), seed=None):
         """Continue prompts of any lengths, each as it would be alone.
 
@@ -270,6 +270,7 @@ class LlamaCache:
 
 
 @cache
+@torch.inference_mode(False)  # kept for training, whoever asks first
 def _frequencies(head_dim, base, scaling, dtype, device):
     f = rope_frequencies(head_dim, base, like=torch.empty(0, dtype=dtype, device=device))
     return f if scaling is None else llama3_rope_scaling(f, **dict(scaling))

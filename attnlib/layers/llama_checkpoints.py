@@ -160,7 +160,8 @@ def _loaded(state, settings, name_of, table, *, halves=False):
         w = state.pop(theirs)
         if w.shape != parameter.shape:
             raise ValueError(
-                f"{theirs} must have shape {tuple(parameter.shape)} by the configuration; got {tuple(w.shape)}"
+                f"{theirs} must have shape {tuple(parameter.shape)} by the configuration; "
+                f"got {tuple(w.shape)}"
             )
         if halves and name.endswith(("wq.weight", "wk.weight")):
             d = model.layers[0].attention.head_dim

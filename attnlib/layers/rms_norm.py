@@ -61,11 +61,14 @@ class RMSNorm(nn.Module):
         if not isinstance(x, torch.Tensor) or not x.is_floating_point():
             got = x.dtype if isinstance(x, torch.Tensor) else type(x).__name__
             raise TypeError(f"x must be a floating torch tensor; got {got}")
-        if x.shape[-1:] != self.weight.shape:
+        if x.shape[-1:] != (self.dim,):
             raise ValueError(f"x must have {self.dim} features; got shape {tuple(x.shape)}")
-        wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-        normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
-        return normed.to(x.dtype) * self.weight
+        if x.dtype in (torch.float16, torch.bfloat16):
+            return self._normed(x.float()).to(x.dtype) * self.weight
+        return self._normed(x) * self.weight
+
+    def _normed(self, x):
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps)
 
     def extra_repr(self):
         """What ``print(layer)`` shows of the layer itself."""
