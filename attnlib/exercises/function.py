@@ -31,6 +31,7 @@ from attnlib.exercises.calls import (
 from attnlib.exercises.compare import PARTS, alike, complaint, entries, floats, shapes
 from attnlib.exercises.verdict import right, unanswered, wrong
 
+COUNTED = {2: "Two", 3: "Three", 4: "Four"}
 STATE = (
     "Something of one call is left for the next: a global, a default argument that is changed, a stored "
     "result. Keep all that it needs inside."
@@ -242,7 +243,9 @@ class FunctionExercise:
         if found:
             hints = " ".join(mistake.hint for mistake in found)
             if len(found) > 1:
-                hints = f"Two things at once. {hints}"
+                # A mistake by convention may differ in several of them, with a sentence for each.
+                count = sum(len(mistake.choices) if mistake.convention else 1 for mistake in found)
+                hints = f"{COUNTED.get(count, 'Several')} things at once. {hints}"
             elif found[0].convention:
                 hints = f"Right under another convention. {hints}"
             if not everywhere:

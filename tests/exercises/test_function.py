@@ -71,6 +71,19 @@ def test_a_mistake_and_a_pair_are_named_by_what_they_compute():
     assert two.message.endswith("Two things at once. You subtract the plain sum. The weight itself is lost.")
 
 
+def test_conventions_that_differ_are_counted():
+    other = Mistake("other", "You negate. You halve.", {"sign": -1, "over": 2}, convention=True)
+    wrong = Mistake("no_factor", "The weight itself is lost.", {"factor": False})
+
+    def compute(p, g, *, sign=1, over=1, factor=True):
+        return sign * weighted(p, g, factor=factor) / over
+
+    judge = FunctionExercise(compute, weighted_cases, (other, wrong), "All three cases agree.")
+    assert "Right under another convention. You" in judge(lambda p, g: -weighted(p, g) / 2).message
+    verdict = judge(lambda p, g: -weighted(p, g, factor=False) / 2)
+    assert verdict.message.endswith("Three things at once. You negate. You halve. The weight itself is lost.")
+
+
 def test_where_nothing_fits_the_broken_property_and_one_entry_are_named():
     verdict = BACKWARD(lambda p, g: weighted(p, g) + 0.5)
     assert verdict.misconception is None
