@@ -23,12 +23,15 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import filelock
+
 PACKAGE = Path(__file__).resolve().parent.parent
 INSIDE = "/sandbox"              # where the copy of attnlib is, inside
 MEMORY = 6 * 2**30               # bytes of addresses of one process; PyTorch alone takes some
 SCRATCH = 128 * 2**20
 PROCESSES = 64
 _COUNTER = itertools.count()
+_LOCKS = {}                      # of the folders that this process has made; gone with it, however it ends
 # What of the system Python and its packages read
 _ETC = ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "fonts", "localtime", "mime.types")
 
@@ -146,9 +149,12 @@ class Sandbox:
                                  "has not; grade on Linux.")  # fmt: skip
 
     def __enter__(self):
+        _sweep()
         self.folder = Path(tempfile.mkdtemp(prefix="attnlib-sandbox-"))
         self._made_by = os.getpid()
         try:
+            _LOCKS[self.folder] = filelock.FileLock(self.folder / "lock")
+            _LOCKS[self.folder].acquire()
             self.folder.chmod(0o755)
             _copy_of_the_package(self.folder / "tree", self.forbidden)
         except BaseException:
@@ -158,6 +164,8 @@ class Sandbox:
 
     def __exit__(self, *_):
         if self.folder and self._made_by == os.getpid():
+            if lock := _LOCKS.pop(self.folder, None):
+                lock.release()
             shutil.rmtree(self.folder, ignore_errors=True)
 
     # ------------------------------------------------------------------------------ starting
@@ -272,11 +280,17 @@ class Sandbox:
         folder = self.folder / "tree" / "fonts"
         if not folder.exists():
             with tempfile.TemporaryDirectory(dir=self.folder) as made:
-                program = "import matplotlib.font_manager"
+                # It keeps a list of its own from one run to the next.
+                program = (
+                    "import shutil, sys\nfrom pathlib import Path\nimport matplotlib.font_manager\n"
+                    "for path in Path(matplotlib.get_cachedir()).glob('fontlist-*.json'):\n"
+                    "    Path(sys.argv[1], path.name).write_bytes(path.read_bytes())"
+                )
                 with contextlib.suppress(subprocess.SubprocessError, OSError):
-                    subprocess.run([sys.executable, "-c", program], timeout=120, check=True,
-                                   env=os.environ | {"MPLCONFIGDIR": made}, capture_output=True)  # fmt: skip
-                    os.chmod(made, 0o755)
+                    subprocess.run([sys.executable, "-c", program, made], timeout=120, check=True,
+                                   capture_output=True)  # fmt: skip
+                    for path in (Path(made), *Path(made).iterdir()):
+                        path.chmod(0o755 if path.is_dir() else 0o644)
                     shutil.copytree(made, f"{made}-whole")
                     with contextlib.suppress(OSError):       # another process was faster
                         os.rename(f"{made}-whole", folder)
@@ -325,6 +339,17 @@ class Sandbox:
             raise SandboxLeaks(
                 f"The sandbox leaks, and nothing was graded. Inside it one can {', '.join(found)}."
             )
+
+
+def _sweep():
+    """Remove the folders of graders that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob("attnlib-sandbox-*"):
+        with contextlib.suppress(OSError, filelock.Timeout):
+            told = (folder / "lock").stat()
+            if told.st_uid != os.getuid() or time.time() - told.st_mtime < 60:     # it may just be made
+                continue
+            with filelock.FileLock(folder / "lock", timeout=0):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def missing():

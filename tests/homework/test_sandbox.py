@@ -163,11 +163,20 @@ FORBIDDEN = {
     "of its operators": "import torch\ntorch.ops.aten.scaled_dot_product_attention(*[torch.eye(2)] * 3)",
     "a layer": "import torch\ntorch.nn.MultiheadAttention(4, 2)",
     "of a tensor": "import torch\ntorch.ones(3).softmax(0)",
+    "a layer of it": "import torch\ntorch.nn.Softmax(dim=0)(torch.ones(3))",
+    "made before": "layer(torch.ones(3))",
+    "the least": "import torch\ntorch.nn.Softmin(dim=0)(torch.ones(3))",
+    "special": "import torch\ntorch.special.softmax(torch.ones(3), 0)",
+    "sparse": "import torch\ntorch.sparse.softmax(torch.eye(3).to_sparse(), 1)",
+    "decomposed": "import torch\nfrom torch._decomp.decompositions import _softmax\n"
+                  "_softmax(torch.ones(3), 0, False)",
+    "private": "from scipy.special._logsumexp import softmax\nsoftmax(np.ones(3))",
 }  # fmt: skip
 
 
 def test_what_a_question_forbids_is_there_for_the_others(sandbox):
-    source = "import numpy as np, attnlib, torch\ndef answer():\n    result = {}\n"
+    source = ("import numpy as np, attnlib, torch\nlayer = torch.nn.Softmax(0)\n"
+              "def answer():\n    result = {}\n")  # fmt: skip
     for name, attempt in FORBIDDEN.items():
         lines = "\n".join(f"        {line}" for line in attempt.splitlines())
         source += f"    try:\n{lines}\n        result[{name!r}] = 'there'\n"
@@ -188,6 +197,18 @@ def test_what_a_question_forbids_is_there_for_the_others(sandbox):
     assert raising == {"of torch", "of its inner parts", "of its operators"}
 
 
+def test_what_is_forbidden_breaks_nothing_of_torch():
+    """Nor its modules whose name is that of something forbidden."""
+    source = (
+        "import torch\np = torch.nn.Parameter(torch.zeros(2))\noptimizer = torch.optim.Adam([p])\n"
+        "p.sum().backward()\noptimizer.step()\nfrom torch.nn.attention import SDPBackend\n"
+        "a = torch.nn.TransformerEncoderLayer(4, 2)(torch.ones(1, 1, 4))\n"
+        "result = isinstance(torch.nn.Softmax(0), torch.nn.Softmax)"
+    )
+    with Sandbox(("attention", "softmax", "attention_weights")) as made:
+        assert run(made, source) is True
+
+
 def test_it_may_be_sent_to_another_process(sandbox):
     again = pickle.loads(pickle.dumps(sandbox))
     assert run(again, "result = 5") == 5
@@ -202,6 +223,37 @@ def test_the_folder_goes():
         assert (folder / "tree" / "attnlib" / "__init__.py").is_file()
         assert not (folder / "tree" / "attnlib" / "exercises" / "lookup.py").exists()
     assert not folder.exists()
+
+
+def test_what_a_killed_grader_left_goes(tmp_path, monkeypatch):
+    monkeypatch.setattr(module.tempfile, "tempdir", str(tmp_path))
+    program = "import os\nfrom attnlib.homework.sandbox import Sandbox\nSandbox(unsafe=True).__enter__()\n"
+    subprocess.run([sys.executable, "-c", f"{program}os.kill(os.getpid(), 9)"], cwd=ROOT, check=False,
+                   env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)})  # fmt: skip
+    (left,) = tmp_path.iterdir()
+    with Sandbox(unsafe=True) as alive:
+        assert left.exists(), "it may just be made"
+        for folder in (left, alive.folder):
+            os.utime(folder / "lock", (1, 1))
+        with Sandbox(unsafe=True):
+            assert not left.exists() and (alive.folder / "tree").exists()
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_list_of_fonts_is_kept_from_one_batch_to_the_next(tmp_path, monkeypatch):
+    import matplotlib
+    import matplotlib.font_manager
+
+    own, made = tmp_path / "own", Sandbox(unsafe=True)
+    shutil.copytree(matplotlib.get_cachedir(), own)
+    monkeypatch.setenv("MPLCONFIGDIR", str(own))
+    (kept,) = own.glob(f"fontlist-*{matplotlib.font_manager.FontManager.__version__}.json")
+    fonts = json.loads(kept.read_text(encoding="utf-8"))
+    kept.write_text(json.dumps(fonts | {"ttflist": fonts["ttflist"][:1]}), encoding="utf-8")
+    made.folder = tmp_path
+    (tmp_path / "tree").mkdir()
+    taken = json.loads((Path(made._fonts()) / kept.name).read_text(encoding="utf-8"))
+    assert taken["ttflist"] == fonts["ttflist"][:1]
 
 
 def descendants(pid):
