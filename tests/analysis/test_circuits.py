@@ -53,6 +53,9 @@ def test_a_head_is_its_two_circuits(seed):
     W_O, a = normal(2, 6, seed=seed + 2), normal(5, 5, seed=seed + 3)
     np.testing.assert_allclose(x @ qk_circuit(Q, K) @ x.T, (x @ Q) @ (x @ K).T, **CLOSE)
     np.testing.assert_allclose(a @ x @ ov_circuit(V, W_O), (a @ (x @ V)) @ W_O, **CLOSE)
+    W_E, W_U = normal(4, 6, seed=seed + 4), normal(6, 4, seed=seed + 5)
+    np.testing.assert_allclose(full_qk_circuit(W_E, Q, K), W_E @ qk_circuit(Q, K) @ W_E.T, **CLOSE)
+    np.testing.assert_allclose(full_ov_circuit(W_E, V, W_O, W_U), W_E @ ov_circuit(V, W_O) @ W_U, **CLOSE)
     # Elhage's form: the head as one matrix on all tokens, written one below the other.
     big = np.kron(a, ov_circuit(V, W_O).T)
     np.testing.assert_allclose((big @ x.ravel()).reshape(5, 6), a @ x @ ov_circuit(V, W_O), **CLOSE)
@@ -77,6 +80,7 @@ def test_copying_of_matrices_that_copy_negate_turn_and_move(made):
     values = circuit_eigenvalues(stack, made(np.stack([unit] * 5)))
     assert values.dtype in (np.complex128, torch.complex128)
     np.testing.assert_allclose(copying_score(values), [1, -1, 0, 0, 0], atol=1e-9)
+    np.testing.assert_allclose(copying_score(made([[3.0, -1.0], [-3.0, 1.0]])), [0.5, -0.5])
 
 
 def test_a_positive_copying_score_is_no_proof_of_copying():
