@@ -2,7 +2,6 @@
 
 import torch
 from torch import nn
-from torch.nn.functional import scaled_dot_product_attention
 
 from attnlib.core.arrays import valid_length
 from attnlib.core.grouped_queries import grouped_query_attention
@@ -101,13 +100,10 @@ class GroupedQueryAttention(nn.Module):
             q, k = turned(q, turns), turned(k, turns)
         if cache is not None:
             k, v = cache.append(k, v)
-        if T == 1 and mask is None and not return_weights:  # decoding: where checks take as long as the rest
-            q = q.reshape(B, self.n_kv_heads, -1, d)  # the queries of a group are rows of one matrix
-            out = scaled_dot_product_attention(q, k, v)
-        else:
-            out = grouped_query_attention(q, k, v, mask, causal=True, return_weights=return_weights)
-            out, weights = out if return_weights else (out, None)
-        out = self.wo(out.reshape(B, self.n_heads, T, d).transpose(1, 2).reshape(B, T, -1))
+        out = grouped_query_attention(q, k, v, mask, causal=True, return_weights=return_weights)
+        if return_weights:
+            out, weights = out
+        out = self.wo(out.transpose(1, 2).reshape(B, T, -1))
         return (out, weights) if return_weights else out
 
     def new_cache(self, batch, max_len):

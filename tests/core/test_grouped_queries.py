@@ -45,10 +45,11 @@ def test_gradients_agree_with_the_golden_file(golden):
 
 @given(
     st.integers(1, 3), st.integers(1, 3), st.integers(1, 4), st.integers(1, 5),
-    st.sampled_from([(), (2,), (2, 3)]), st.booleans(), st.integers(0, 99),
+    st.sampled_from([(), (2,), (2, 3)]), st.sampled_from([3, 8]), st.booleans(), st.integers(0, 99),
 )  # fmt: skip
-def test_is_attention_over_repeated_keys(kv_heads, times, n_query, n_key, before, causal, seed):
-    q, k, v = qkv(*before, heads=kv_heads * times, kv_heads=kv_heads, n_query=n_query, n_key=n_key)
+def test_is_attention_over_repeated_keys(kv_heads, times, n_query, n_key, before, dv, causal, seed):
+    q, k, v = qkv(*before, heads=kv_heads * times, kv_heads=kv_heads, n_query=n_query, n_key=n_key,
+                  dv=dv)  # fmt: skip
     mask, full = None, (*before, kv_heads * times, n_query, n_key)
     if seed % 3:
         rng = np.random.default_rng(seed)
@@ -79,6 +80,17 @@ def test_a_query_of_one_among_others_sees_all_keys_when_it_is_the_last():
     for dtype in (np.asarray, torch.from_numpy):
         last = grouped_query_attention(dtype(q[..., -1:, :]), dtype(k), dtype(v), causal=True)
         np.testing.assert_allclose(last, whole[..., -1:, :], atol=1e-12)
+
+
+@pytest.mark.parametrize("n_kv_heads", [1, 2, 6])
+def test_one_query_of_decoding(n_kv_heads):
+    q, k, v = qkv(2, kv_heads=n_kv_heads, n_query=1, dv=8)
+    inputs = [torch.from_numpy(x).requires_grad_() for x in (q, k, v)]
+    for causal in (True, False):
+        out = grouped_query_attention(*inputs, causal=causal)
+        np.testing.assert_allclose(out.detach(), repeated(q, k, v), atol=1e-12)
+        assert out.shape == q.shape
+    assert torch.autograd.gradcheck(grouped_query_attention, [x[:1, ..., :2] for x in inputs])
 
 
 @pytest.mark.parametrize("n_query", [1, 4])
