@@ -162,6 +162,14 @@ def test_nothing_is_written_behind_an_end_however_much_length_is_worth():
     assert float(worth) == pytest.approx(float(torch.tensor(logs).log_softmax(-1)[EOS]))
 
 
+def test_a_beginning_that_may_win_by_its_length_goes_on():
+    ours = same_each_time(-50.0, -50.0, 0.0, 0.0)  # the end and word 3 are equally likely
+    for length_penalty, wanted in ((0.6, [BOS, EOS]), (6, [BOS, 3, 3, 3, EOS])):
+        tokens, _ = beam_decode(ours, torch.tensor([[3]]), bos_id=BOS, eos_id=EOS, beam_size=2, max_len=5,
+                                length_penalty=length_penalty)  # fmt: skip
+        assert tokens.tolist() == [wanted]
+
+
 def test_stops_when_no_beginning_can_win_any_more(monkeypatch):
     ours, passes = same_each_time(-50.0, 0.0, 4.0, 0.0, 0.0), []
     decode = ours.decode
@@ -178,6 +186,7 @@ def test_without_padding_the_end_fills_up(seed):
         for row in tokens:
             assert (row[len(until_the_end(row)) :] == EOS).all()
         assert tokens.shape[1] == max(len(until_the_end(row)) for row in tokens)
+        assert tokens.shape[1] == 9 or (tokens == EOS).any(1).all()
 
 
 def test_the_model_is_left_as_it_was():
