@@ -371,4 +371,4 @@ def quoted(entry):
 
 def many(count, thing):
     """A number of things, in words: "1 notebook", "2 notebooks"."""
-    return f"{count} {thing}{'s' * (count != 1)}"
+    return f"{count:g} {thing}{'s' * (count != 1)}"

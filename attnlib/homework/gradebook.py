@@ -367,7 +367,8 @@ def points_of(grade):
 def late_of(class_, id, student):
     """How late a student was, from the times that a person has entered, or else from the grading."""
     result = read_result(class_.path("graded", id, f"{student}.json")) or {}
-    moment = class_.times(id).get(student)
+    students = [path.stem for path in class_.path("graded", id).glob("*.json")]
+    moment = reports.times_of(class_, id, {student, *students}).get(student)
     if moment is None and result.get("handed_in"):
         moment = class_.moment(result["handed_in"])
     return class_.late(id, moment, result.get("marked_late", False))

@@ -145,8 +145,7 @@ def grades(class_, assignment, found, marks):
     """
     found = list(found)
     students = [result["student"] for result in found]
-    times = class_.times(assignment.id)
-    times = {matched([name], students).get(name, name): time for name, time in times.items()}
+    times = times_of(class_, assignment.id, students)
     rows = {result["student"]: _row(class_, assignment, result, marks, times) for result in found}
     listed = matched(class_.students, students)
     if class_.students:
@@ -168,7 +167,8 @@ def _row(class_, assignment, result, marks, times):
         elif points is not None and told["points"] is None:
             told = told | {"status": BY_HAND, "points": points, "reason": "", "comment": comment}
         elif points is not None:
-            row.remarks.append(f"{told['id']} was graded; {points:g} points entered by hand do not count.")
+            entered = many(points, "point")
+            row.remarks.append(f"{told['id']} was graded; {entered} by hand: not counted.")
         row.questions.append(told)
     if row.questions:
         row.score = sum(told["points"] or 0 for told in row.questions)
@@ -191,6 +191,12 @@ def _row(class_, assignment, result, marks, times):
     if result["unsafe"]:
         row.remarks.append(UNSAFE)
     return row
+
+
+def times_of(class_, id, students):
+    """The times that a person has entered, by the student that each name means."""
+    times = class_.times(id)
+    return {student: times[name] for name, student in matched(times, students).items()}
 
 
 def absent(class_, students):

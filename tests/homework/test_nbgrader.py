@@ -219,6 +219,12 @@ def test_what_is_not_graded_is_left_to_a_person(class_, in_process):
     assert "The session was ended." in output.data["text/html"] and output.output_type == "display_data"
 
 
+def test_a_time_that_was_entered_under_the_name_alone_counts(class_):
+    grading.write_result(class_.path("graded", "hw1"), {"student": "Anna-Müller_1234567", "schema": 1})
+    class_.path("times-hw1.csv").write_text("student,handed_in\nAnna Müller,2025-11-01\n", encoding="utf-8")
+    assert gradebook.late_of(class_, "hw1", "Anna-Müller_1234567").days == 1
+
+
 def test_who_was_not_reached_is_there(class_, in_process):
     hand_in(class_, "ann", good(SMALL))
     told = gradebook.to_gradebook(class_, SMALL, collect(class_.folder, SMALL))

@@ -393,6 +393,14 @@ def test_statistics_count_what_there_is(class_, pictures):
         assert b"<svg" in class_.path(f"statistics-hw1-{name}.svg").read_bytes()
 
 
+def test_one_is_no_plural(class_, pictures):
+    questions = question("double", points=1), question("why", "needs reading", None, out_of=1)
+    written(class_, result("ann", *questions, status="needs reading", handed_in="2025-11-01T10:00:00+00:00"))
+    statistics = class_.path("statistics-hw1.html").read_text(encoding="utf-8")
+    assert "1 more point waits" in page(class_) and "1 point before the deduction" in page(class_)
+    assert "<small>student</small>" in statistics and "Histogram of the points of 1 student:" in statistics
+
+
 def test_the_same_results_give_the_same_files(class_, pictures):
     written(class_, *many(8))
     before = {path: path.read_bytes() for path in class_.folder.rglob("*") if path.is_file()}
