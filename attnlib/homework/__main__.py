@@ -24,8 +24,7 @@ def new(asked):
     for id in assignments.ASSIGNMENTS:
         path, _ = release.write_source(made, id)
         print(f"  {path}")
-    print("Due dates and rules are in class.json. After a change there delete the sources above, and call\n"
-          f"`homework sources --class {made.folder}`.")  # fmt: skip
+    print("Due dates and rules are in class.json; a release prints those that stand there then.")
 
 
 def sources(asked):

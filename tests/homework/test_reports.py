@@ -398,6 +398,8 @@ def test_one_is_no_plural(class_, pictures):
     written(class_, result("ann", *questions, status="needs reading", handed_in="2025-11-01T10:00:00+00:00"))
     statistics = class_.path("statistics-hw1.html").read_text(encoding="utf-8")
     assert "1 more point waits" in page(class_) and "1 point before the deduction" in page(class_)
+    written_page = class_.path("written-hw1.html").read_text(encoding="utf-8")
+    assert "(3 points, " in written_page
     assert "<small>student</small>" in statistics and "Histogram of the points of 1 student:" in statistics
 
 
