@@ -231,6 +231,35 @@ class FunctionExercise:
                 return wrong(
                     f"On {case.name} your function's result was right, and a later call changed it. {STATE}",
                     "state", case.args)
+        return self._by_identity(function, cases, expected)
+
+    def _by_identity(self, function, cases, expected):
+        """A verdict where an array, given again with other numbers in it, gives what it gave before."""
+
+        def again(*args):
+            """The numbers of one case and then of the other, both in the arrays of the first."""
+            first, second = args[: len(args) // 2], args[len(args) // 2 :]
+            arrays, results = [copy_of(a) for a in first], []
+            for numbers in (first, second):
+                for array, new in zip(arrays, numbers, strict=True):
+                    if shapes(array):
+                        array[...] = new
+                results.append(_kept(function(*arrays)))
+            return tuple(results)
+
+        pairs = combinations(range(len(cases)), 2)
+        pair = next((p for p in pairs if _exchangeable(cases[p[0]], cases[p[1]])), None)
+        if pair is None:
+            return None
+        function = _driven(self.drive, function) if self.drive else function
+        outcome = call(again, (*cases[pair[0]].args, *cases[pair[1]].args))
+        for place, i in enumerate(pair):
+            value = outcome.value[place] if outcome.value else None
+            problem = self._problem(cases[i], replace(outcome, value=value), expected[i])
+            if problem:
+                return wrong(
+                    f"On {cases[i].name} your function was right, and not in an array that had held other "
+                    f"numbers before: {problem} {STATE}", "state", cases[i].args)
         return None
 
     def _diagnose(self, function, cases, outcomes, expected, problems, first):
@@ -411,6 +440,14 @@ def _misfit(function, compute, case):
         asked = ", ".join(str(p) for p in asked if p.kind is p.POSITIONAL_OR_KEYWORD)
         return f"Your function must take the arguments ({asked}), and it takes {signature}: {error}."
     return None
+
+
+def _exchangeable(one, other):
+    """Whether two cases differ in the numbers of their arrays alone, and need no gradient."""
+    return not (one.gradient_of or other.gradient_of) and len(one.args) == len(other.args) and all(
+        shapes(a) == shapes(b) and getattr(a, "dtype", a) == getattr(b, "dtype", b)
+        for a, b in zip(one.args, other.args, strict=True)
+    )
 
 
 def _driven(drive, function):
