@@ -238,3 +238,22 @@ def test_a_map_turned_is_anothers_and_earns_nothing():
     made = module.question({"lie": "across", "scores_of": "3"})
     verdict = made.judge(attention_heatmap(weights, words, words, title="Who looks at whom?"))
     assert verdict.misconception == "turned" and points(made, verdict) == 0
+
+
+@pytest.mark.parametrize(("id", "question"), [
+    pytest.param(*each.values, id=each.id) for each in QUESTIONS
+    if each.values[1].question(variants(each.values[1])[0]).kind == "test"
+])  # fmt: skip
+def test_a_test_that_counts_its_calls_earns_nothing(id, question):
+    """Whoever knows the order in which models are listed does not know that in which they are asked."""
+    made, right = answered(id, question, 0)
+    listed = []
+
+    def listening(*args):
+        listed.append(right(*args))
+        return listed[-1]
+
+    assert judged(made, listening, 1).passed
+    told = iter(listed)
+    verdict = judged(made, lambda *args: next(told), HIDDEN)
+    assert verdict.passed is False and points(made, verdict) == 0

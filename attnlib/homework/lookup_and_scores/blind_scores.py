@@ -68,7 +68,7 @@ def _judge_for(blind, query_first):
             for name, weights, sighted, mistake, told in (models[:3] if seed is None else models)
         )  # fmt: skip
         if seed is not None:
-            return LearnerTest(tried, said, praise)(test)
+            return LearnerTest(tried, said, praise, order=seed)(test)
         shown = f"{len(tried)} of {len(models)} ways of scoring"
         return counted(LearnerTest(tried, said, SO_FAR)(test), test, shown, "others")
 

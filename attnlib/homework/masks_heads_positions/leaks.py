@@ -94,7 +94,7 @@ def _judge_for(second, own):
             for name, made, leaky, mistake, told in (described[:4] if seed is None else described)
         )  # fmt: skip
         if seed is not None:
-            verdict = LearnerTest(tried, said, praise)(test)
+            verdict = LearnerTest(tried, said, praise, order=seed)(test)
             # Who lets an output read its own place has written another class's detector.
             elsewhere = not own and verdict.misconception == "next_place"
             return replace(verdict, slip=False, convention=True) if elsewhere else verdict

@@ -65,7 +65,7 @@ def _judge_for(safe, row):
             for name, f, is_safe, mistake, told in (models[:4] if seed is None else models)
         )  # fmt: skip
         if seed is not None:
-            return LearnerTest(tried, always, praise)(test)
+            return LearnerTest(tried, always, praise, order=seed)(test)
         shown = f"{len(tried)} of {len(models)} softmaxes"
         return counted(LearnerTest(tried, always, SO_FAR)(test), test, shown, "others")
 
