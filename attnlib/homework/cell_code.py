@@ -85,15 +85,30 @@ def _without_magics(source):
     """The same code as plain Python, as far as IPython takes more; each line stays where it is."""
     blank = source[: len(source) - len(source.lstrip())].count("\n")
     lines = source.split("\n")
-    head = lines[blank].strip()
-    if head.startswith("%%"):
-        usual = head[2:].split(" ")[0].strip() in _AS_USUAL
-        lines[blank:] = ["", *lines[blank + 1 :]] if usual else []
+    if magic := _cell_magic(source):
+        lines[blank:] = ["", *lines[blank + 1 :]] if magic in _AS_USUAL else []
     plain = _MAGIC_VALUE.sub(r"\1None", "\n".join(lines))
     plain = _HELP.sub(r"\1pass", _MAGIC.sub(r"\1pass", plain))
     yield plain
     yield textwrap.dedent(plain)
     yield textwrap.dedent(_PROMPT.sub("", plain))
+
+
+def _cell_magic(source):
+    """The name of the magic with which a cell begins, or nothing."""
+    head = source.lstrip()[:200].split("\n")[0]
+    return re.split(r"\s", head[2:], maxsplit=1)[0] if head.startswith("%%") else ""
+
+
+def is_a_program(source):
+    """Whether a cell begins with a magic such as ``%%bash`` or ``%%writefile``: what it does is not seen."""
+    return _cell_magic(source) not in ("", "timeit", *_AS_USUAL)
+
+
+def assigns(code, name):
+    """Whether a statement at the top gives ``name`` a value that is no stub, and is no loop over it."""
+    statements = [code.statements[place] for place in code.defines[name]]
+    return any(not isinstance(each, (ast.For, ast.AsyncFor)) and not leaves_open(each) for each in statements)
 
 
 def bound_by(statement):

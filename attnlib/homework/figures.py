@@ -29,6 +29,7 @@ class AxesData:
     points : tuple of (label, offsets)
         Of each scatter: an array (n, 2).
     texts, legend : tuple of str
+        Where the axes have no legend, that of the figure.
     """
 
     title: str = ""
@@ -58,11 +59,12 @@ def figure_data(figure):
     figure = getattr(figure, "figure", None) or figure
     if not hasattr(figure, "get_axes"):
         return None
+    shared = [text for legend in getattr(figure, "legends", ()) for text in legend.get_texts()]
     shown = [axes for axes in figure.get_axes()[:20] if not hasattr(axes, "_colorbar")]
-    return FigureData(tuple(map(_axes, shown)), _text(getattr(figure, "_suptitle", None)))
+    return FigureData(tuple(_axes(axes, shared) for axes in shown), _text(getattr(figure, "_suptitle", None)))
 
 
-def _axes(axes):
+def _axes(axes, shared):
     legend = axes.get_legend()
     titles = (axes.get_title(loc=side).strip() for side in ("center", "left", "right"))
     return AxesData(
@@ -83,7 +85,7 @@ def _axes(axes):
             for dots in axes.collections[:100] if type(dots).__name__ == "PathCollection"
         ),
         texts=_texts(axes.texts),
-        legend=_texts(legend.get_texts()) if legend else (),
+        legend=_texts(legend.get_texts() if legend else shared),
     )  # fmt: skip
 
 

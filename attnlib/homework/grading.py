@@ -165,7 +165,7 @@ def _grade(job, data, result):
     plan = submission.plan(assignment, notebook)
     result["notes"] += plan.notes
     result["other_variant"] = plan.variant
-    with session_of(job, plan.cells) as session:
+    with session_of(job, plan.cells, plan.keeps) as session:
         for question in assignment.questions:
             begun = time.monotonic()
             told = _one(question, plan, session, _seed(job, question))
@@ -271,11 +271,11 @@ def load_assignment(id, class_seed):
     return assignments.load(id, class_seed)
 
 
-def session_of(job, cells):
+def session_of(job, cells, keeps=None):
     """A session in the job's sandbox."""
     from attnlib.homework.remote import Session
 
-    return Session(job.sandbox, cells, seconds=job.limits)
+    return Session(job.sandbox, cells, job.limits, keeps)
 
 
 @lru_cache(maxsize=1)

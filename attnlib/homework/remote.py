@@ -21,6 +21,7 @@ import numpy as np
 
 from attnlib.exercises import calls
 from attnlib.homework import wire
+from attnlib.homework.cell_code import is_a_program
 
 _TICK = 0.25                # seconds between looks at the memory of a sandbox that is waited for
 _RESULTS = 48 * 2**20       # bytes that all results of one function may have
@@ -111,6 +112,8 @@ class Session:
     cells : list of (label, source)
         In the order in which they are to be run.
     seconds : Limits
+    keeps : dict of str to list of str
+        By a cell's label the names whose values count as they are when it has run.
 
     Attributes
     ----------
@@ -122,12 +125,14 @@ class Session:
         What the sandbox took, as far as it has been closed.
     """
 
-    def __init__(self, sandbox, cells, seconds=None):
+    def __init__(self, sandbox, cells, seconds=None, keeps=None):
         self.sandbox, self.cells, self.limits = sandbox, list(cells), seconds or Limits()
+        self._keeps = keeps or {}
         self._told, self._printed, self.cpu_seconds = {}, {}, 0.0
         self._running, self._ran, self._dropped = None, set(), {}
         self._starts, self._spent, self._only_needed, self._over = 0, 0.0, False, None
         self._looked, self._torch = 0.0, False
+        self._longer, self._why_needed = False, "other cells ended the process"
         self._threads, self._beside = False, 0
         self._ever, self._number, self._complaint = set(), 0, ""
         self._fonts = any(_MATPLOTLIB.search(source) for _, source in self.cells)
@@ -136,6 +141,7 @@ class Session:
     def __enter__(self):
         try:
             self._run_all()
+            self._spent = min(self._spent, self.limits.total / 2)       # half of it is for the answers
         except BaseException:
             self.close()
             raise
@@ -157,7 +163,7 @@ class Session:
         told = dict(self._told)
         for index, (label, _) in enumerate(self.cells):
             if index not in self._ever and index not in told:
-                why = self._over or "No answer needs it, and other cells ended the process."
+                why = self._over or f"No answer needs it, and {self._why_needed}."
                 told[index] = Trouble(label, "not run", f"{_capital(label)} was not run. {why}")
         return [told[key] for key in sorted(told, key=lambda key: (type(key) is str, key))]
 
@@ -178,7 +184,7 @@ class Session:
                         self._run(index)
                 return
             except _Ended as ended:
-                if self._over:
+                if self._over or self._longer:
                     return
                 index = next(i for i in range(len(self.cells)) if i not in self._ran | self._dropped.keys())
                 self._drop(index, ended)
@@ -200,18 +206,19 @@ class Session:
         self._ran, self._torch, self._number = set(), False, 0
         self.objects = wire.Objects()
         self._running = self.sandbox.start(self.limits.total, self._fonts)
-        spent = self._spent
+        spent, self._spent = self._spent, 0.0       # until it has started the time is not the student's
         try:
             self._ask({"op": "forget", "results": True}, 60)
-            self._spent = spent                     # until here the time is not the student's
+            self._spent = spent
         except _Ended as ended:
             self._over = f"The sandbox did not start: {self._complaint or ended}"
             raise
 
     def _run(self, index):
         label, source = self.cells[index]
-        answer = self._ask({"op": "run", "label": label, "source": source, "seconds": self.limits.cell},
-                           self.limits.cell + 2)  # fmt: skip
+        message = {"op": "run", "label": label, "source": source, "seconds": self.limits.cell,
+                   "keep": list(self._keeps.get(label, ()))}  # fmt: skip
+        answer = self._ask(message, self.limits.cell + 2)
         self._ran.add(index)
         self._ever.add(index)
         self._printed[index] = _word(answer.get("output"), wire.TEXT)
@@ -241,10 +248,11 @@ class Session:
         for index in needed([source for _, source in self.cells], name):
             if index in self._ran or index in self._dropped:
                 continue
+            longer = self._longer
             try:
                 self._run(index)
             except _Ended as ended:
-                if not self._over:
+                if not self._over and self._longer == longer:
                     self._drop(index, ended)
                 raise
 
@@ -380,8 +388,13 @@ class Session:
         finally:
             self._spent += time.monotonic() - begun
             if self._spent >= self.limits.total and not self._over:
-                self._over = f"The notebook took longer than the {self.limits.total:g} seconds it may take."
                 self.close()
+                if self._longer or message["op"] != "run":
+                    total = f"{self.limits.total:g} seconds"
+                    self._over = f"The notebook took longer than the {total} it may take."
+                else:                           # once more, with those cells only that an answer needs
+                    self._longer, self._only_needed, self._spent = True, True, 0.0
+                    self._why_needed = f"all together took longer than {self.limits.total:g} seconds"
 
     def _send(self, data, deadline):
         rest = memoryview(struct.pack(">Q", len(data)) + data)
@@ -442,9 +455,9 @@ class Session:
         function = self.objects.mine(message["callback"])
         if not callable(function):
             raise wire.WireError("no function")
-        before = [calls.copy_of(a) for a in args]
         try:
             _small_enough([args, named])
+            before = [calls.copy_of(a) for a in args]
             value = function(*args, **named)
         except calls.Stopped:
             raise
@@ -522,27 +535,26 @@ class RemoteFunction:
 
     def _tried(self, ask):
         """A call that ends the process is tried once more in a new one, with the cells that it needs."""
-        if self._dead:
-            return self._dead
-        for again in (False, True):
+        again = False
+        while not self._dead:
             try:
                 if again or not self._session._running:
                     self._session.describe(self._name, alone=again)
                 outcome = ask()
-                if outcome.late and self._session.disturbed and not again:
-                    continue
-                return outcome
+                if not outcome.late or not self._session.disturbed:
+                    return outcome
+                if again:
+                    self._session.close()       # what it has left running is no other answer's affair
+                    self._dead = outcome
             except _Ended as ended:
                 self._session._no_longer()
-                if self._dead:
-                    return self._dead
-                if again or (ended.kind == "late" and not self._session.disturbed):
+                if not self._dead and (again or (ended.kind == "late" and not self._session.disturbed)):
                     self._session.failed(self._name, ended)
                     late = ended.kind == "late"
                     error = _LATE if late else f"{ended}."
                     self._dead = calls.Outcome(error=error, late=late, ended=not late)
-                    return self._dead
-        return outcome
+            again = True
+        return self._dead
 
     def _outcome(self, args, gradient_of=()):
         with calls.fixed_surroundings() if any(map(callable, args)) else contextlib.nullcontext():
@@ -652,7 +664,7 @@ def _small_enough(value):
 
 
 def needed(sources, name):
-    """Which cells define a name, and what those use, and so on; cells in which all names are imported too."""
+    """Which cells define a name, and what those use, and so on; and cells that may define anything."""
     found = [_names(source) for source in sources]
     wanted, waiting = set(), {name}
     chosen = {i for i, (_, _, star) in enumerate(found) if star}
@@ -665,7 +677,9 @@ def needed(sources, name):
 
 
 def _names(source):
-    """The names that a cell defines at its top, those that it uses, and whether it imports with a star."""
+    """The names that a cell defines at its top, those that it uses, and whether it may define more."""
+    if is_a_program(source):
+        return set(), set(), True
     lines = (re.sub(r"^(\s*)[%!].*", r"\1pass", line) for line in source.splitlines())
     try:
         tree = ast.parse("\n".join(lines))

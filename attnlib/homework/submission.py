@@ -10,6 +10,7 @@ from functools import lru_cache
 from attnlib.homework import assignment as assignments
 from attnlib.homework import cell_code
 from attnlib.homework.cell_code import Unparsed, read_code
+from attnlib.homework.wire import printable
 
 LARGEST = 200_000_000  # bytes of a file
 MOST_CELLS = 3_000
@@ -222,7 +223,7 @@ def _cell(number, cell):
     mark = metadata.get("nbgrader") if isinstance(metadata, dict) else None
     mark = mark if isinstance(mark, dict) else {}
     id = mark.get("grade_id")
-    id = _clean(id)[:100] if isinstance(id, str) else ""
+    id = printable(_clean(id))[:100] if isinstance(id, str) else ""
     return Cell(number, _KIND.get(str(cell.get("cell_type")), "raw"), source, id, mark.get("locked") is True)
 
 
@@ -286,6 +287,8 @@ class Plan:
         Under which name a question's answer is found after the run.
     makers : dict of str to list of str
         The labels of the cells that make a question's answer.
+    keeps : dict of str to list of str
+        By a cell's label the names whose values count as they are when it has run.
     missing : dict of str to str
         Why a question has no answer that could be run.
     written : dict of str to str
@@ -301,6 +304,7 @@ class Plan:
     about: dict = field(default_factory=dict)
     names: dict = field(default_factory=dict)
     makers: dict = field(default_factory=dict)
+    keeps: dict = field(default_factory=dict)
     missing: dict = field(default_factory=dict)
     written: dict = field(default_factory=dict)
     forbidden: dict = field(default_factory=dict)
@@ -396,7 +400,7 @@ class _Planner:
                     f"{_capital(cell.label)} is a locked check and was changed; the grader has its own."
                 )
             return
-        if code and cell_code.only_checks(code):
+        if code and cell_code.only_checks(code) and not cell_code.is_a_program(cell.source):
             return
         if cell.locked and answers:
             named = ", ".join(f"`{name}`" for name in answers)
@@ -538,8 +542,12 @@ class _Planner:
                 for step in makers:
                     if step not in answered:
                         self._take_out(step, name, question)
+            counts = self._that_counts(name, question, answered)
             if len(answered) > 1:
-                self._several(name, question, answered)
+                self._several(name, question, answered, counts)
+            if counts and question.kind not in ("function", "test"):
+                kept = self.plan.names.get(question.id, name)
+                self.plan.keeps.setdefault(counts.label, []).append(kept)
             self.plan.makers[question.id] = [step.label for step in answered or makers]
             self.plan.names.setdefault(question.id, name)
         self.steps = [step for step in self.steps if step.source.strip()]
@@ -554,21 +562,33 @@ class _Planner:
             f"{_capital(step.label)} is an unanswered copy of `{name}` and was not run.", question.id
         )
 
-    def _several(self, name, question, answered):
-        labels = [step.label for step in answered]
+    def _that_counts(self, name, question, answered):
+        """The step whose answer counts: of functions the last; of values the question's own, or the first.
+
+        Names of values, such as `query`, are used again further down for other things.
+        """
+        if question.kind in ("function", "test") or not answered:
+            return answered[-1] if answered else None
         own = [step for step in answered if step.cell.id == question.id]
-        last = answered[-1]
-        if question.kind in ("function", "test") or not own or own[-1] is last:
+        if own:
+            return own[-1]
+        task = next((cell.number for cell in self.notebook.cells if question.text[:60] in cell.source), 0)
+        assigned = [step for step in answered if cell_code.assigns(step.code, name)] or answered
+        return next((step for step in assigned if step.cell.number > task), assigned[-1])
+
+    def _several(self, name, question, answered, counts):
+        labels = [step.label for step in answered]
+        if counts is answered[-1]:
             self.plan.note(
                 f"`{name}` is defined in {_listed(labels)}; the last that runs counts.", question.id
             )
             return
-        # Names of values, such as `query`, are used again further down for other things.
         kept = f"_answer_to_{question.id}" if question.id.isidentifier() else f"_answer_to_{name}"
-        own[-1].source += f"\n{kept} = {name}"
+        counts.source += f"\n{kept} = {name}"
         self.plan.names[question.id] = kept
         self.plan.note(
-            f"`{name}` gets a value again in {last.label}; what {own[-1].label} gave it counts.", question.id
+            f"`{name}` gets a value again in {answered[-1].label}; what {counts.label} gave it counts.",
+            question.id,
         )
 
     def _in_order(self):
@@ -742,7 +762,7 @@ def _answer(text):
     """A written answer without the stub that was in its place."""
     from attnlib.homework.source import TEXT_STUB
 
-    return text.replace(TEXT_STUB, "").strip()
+    return printable(text.replace(TEXT_STUB, "")).strip()
 
 
 def _speaks_of(text, name):

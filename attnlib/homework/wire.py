@@ -36,6 +36,8 @@ ALIGN = 16
 _DTYPE = re.compile(r"[<>|=]?(?:b1|[iu][1248]|f(?:2|4|8|16)|c(?:8|16|32)|[US]\d{1,4}|[mM]8\[[a-zA-Z]{1,2}\])")
 _TORCH = re.compile(r"bool|u?int(?:8|16|32|64)|b?float16|float(?:32|64|8_e4m3fn|8_e5m2)|complex(?:64|128)")
 _NAME = re.compile(r"[^\W\d]\w{0,59}")
+# What moves the cursor or turns the direction of writing: a terminal and a page would obey
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 class WireError(Exception):
@@ -141,6 +143,11 @@ class Objects:
     def _arrays(self):
         values = [*self._mine.values(), *(value for value, _ in self._theirs.values())]
         return [v for v in values if type(v) is np.ndarray or is_tensor(v)]
+
+
+def printable(text):
+    """A student's text without control characters; lines and tabs stay."""
+    return _CONTROL.sub("", text)
 
 
 def is_tensor(x):
@@ -396,7 +403,7 @@ class _Decoder:
         if node is None or type(node) in (bool, int, float):
             return node
         if type(node) is str:
-            return node[:TEXT]
+            return node[:TEXT] if self.make else printable(node[:TEXT])
         if type(node) is not dict or depth > DEPTH + 5:
             raise WireError("an impossible node")
         reader = getattr(self, f"read_{node.get('k')}", None) if type(node.get("k")) is str else None
@@ -625,7 +632,7 @@ def put(old, new):
 def stand_in(name, text=""):
     """An opaque object whose type has this name."""
     value = _kind(name, Foreign)()
-    value.text = text[:200] if type(text) is str else ""
+    value.text = printable(text[:200]) if type(text) is str else ""
     return value
 
 

@@ -7,6 +7,7 @@ is outside, and ends the whole sandbox where no answer comes. This file is copie
 import ast
 import builtins
 import contextlib
+import copy
 import importlib.abc
 import importlib.machinery
 import io
@@ -27,16 +28,21 @@ import numpy as np
 
 from attnlib.exercises import calls
 from attnlib.homework import wire
-from attnlib.homework.figures import figure_data
+from attnlib.homework.figures import AxesData, FigureData, figure_data
 
 OUTPUT = 20_000     # characters of what a cell prints
 
-_HARMLESS = re.compile(r"(?m)^([ \t]*)%(?:matplotlib|config|load_ext|autoreload|precision)\b.*$")
+# What changes nothing here; and `reset`, with which all answers would go
+_HARMLESS = re.compile(
+    r"(?m)^([ \t]*)%(?:matplotlib|config|load_ext|autoreload|precision|reset|reset_selective)\b.*$"
+)
 _OF_IPYTHON = {"get_ipython", "display", "In", "Out", "_", "__", "___", "_i", "_ih", "_oh", "exit", "quit"}
 # Where a function of PyTorch or SciPy may be had, by its name
 _PLACES = ("torch", "torch.nn", "torch.nn.functional", "torch.nn.modules.activation", "torch._C._nn",
            "torch.special", "torch._C._special", "torch._C._VariableFunctions", "scipy.special",
-           "torch.nn.attention")  # fmt: skip
+           "torch.nn.attention", "torch.sparse", "torch._VF", "torch._refs", "torch._refs.nn.functional",
+           "torch._refs.special", "torch._decomp", "torch._decomp.decompositions",
+           "scipy.special._logsumexp")  # fmt: skip
 
 
 def main(settings):
@@ -135,7 +141,7 @@ class _Server:
         self.shell = None
         self.module = types.ModuleType("__main__")
         self.module.__dict__["__builtins__"] = __builtins__
-        self.functions = {}
+        self.functions, self.answers = {}, {}
         sys.modules["__main__"] = self.module
         self.kept = [(names, dict(names)) for names in (
             vars(builtins), sys.modules, vars(json), vars(json.encoder), vars(json.decoder), vars(os),
@@ -197,7 +203,18 @@ class _Server:
             answer["late"] = True
         elif error is not None:
             answer["error"] = [type(error).__name__, _text(error), line]
+        else:
+            self.keep(request["keep"])
+        _close_figures()
         return answer | {"output": said.text(), "threads": threading.active_count()}, False
+
+    def keep(self, names):
+        """The values of these names as they are now: later cells may change them."""
+        for name in names:
+            if name in self.names and not callable(self.names[name]):
+                self.answers[name] = self.names[name]
+                with contextlib.suppress(BaseException), calls.time_limit(2, 2):
+                    self.answers[name] = _kept(self.names[name])
 
     def run(self, source, label):
         """What was raised, and in which line."""
@@ -223,6 +240,7 @@ class _Server:
     def run_in_ipython(self, source):
         if self.shell is None:
             self.shell = _ipython(self.module)
+        importlib.invalidate_caches()       # a cell may write a module
         try:
             result = self.shell.run_cell(source, store_history=False)
         finally:
@@ -242,9 +260,9 @@ class _Server:
     def on_describe(self, request):
         self.objects.forget()
         name = request["name"]
-        if name not in self.names:
+        if name not in self.answers and name not in self.names:
             return {"found": False}, False
-        value = self.names[name]
+        value = self.answers[name] if name in self.answers else self.names[name]
         if callable(value):
             self.functions[name] = value
             return {
@@ -356,12 +374,37 @@ def _ipython(module):
     return InteractiveShell.instance(config=config, user_module=module, user_ns=module.__dict__)
 
 
+class _Drawn:
+    """The data of a figure, as it was read here: such data that a student's code has made is no figure."""
+
+    def __init__(self, data):
+        self.data = data
+
+
 def _reduced(value):
-    """A figure as its data; all else as it is."""
-    figures = sys.modules.get("matplotlib.figure")
-    if figures and (isinstance(value, figures.FigureBase) or hasattr(value, "get_xlabel")):
-        return figure_data(value)
-    return value
+    """A figure, or a part of one, as its data; all else as it is."""
+    if type(value) is _Drawn:
+        return value.data
+    if type(value) in (AxesData, FigureData):
+        return wire.stand_in(wire.type_name(value))
+    artists = sys.modules.get("matplotlib.artist")
+    return figure_data(value) if artists and isinstance(value, artists.Artist) else value
+
+
+def _kept(value):
+    """A copy that nothing changes any more."""
+    found = _reduced(value)
+    if type(found) is FigureData:
+        return _Drawn(found)
+    if type(value) in (list, dict, tuple, set):
+        return copy.deepcopy(value)
+    return calls.copy_of(value)
+
+
+def _close_figures():
+    """As Jupyter does after each cell: what is drawn next comes into a figure of its own."""
+    with contextlib.suppress(Exception):
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 def _text(error):
@@ -390,14 +433,23 @@ def _exception(name, text):
 # ------------------------------------------------------------------------------------ what is forbidden
 
 
-_FUSED = {
-    "_scaled_dot_product_attention_math",
-    "_scaled_dot_product_flash_attention",
-    "_scaled_dot_product_flash_attention_for_cpu",
-    "_scaled_dot_product_efficient_attention",
-    "_scaled_dot_product_fused_attention_overrideable",
-    "_native_multi_head_attention",
-    "_transformer_encoder_layer_fwd",
+# What is the same by another name. It is a convention and no wall: what is written down in full (`exp`, a
+# sum), `torch._C.TensorBase`, `logcumsumexp` and tricks with `sys.modules` remain.
+_ALIKE = {
+    "softmax": ("softmin", "gumbel_softmax", "_safe_softmax", "_masked_softmax"),
+    "attention": ("multi_head_attention_forward",),
+    "scaled_dot_product_attention": (
+        "_scaled_dot_product_attention_math", "_scaled_dot_product_flash_attention",
+        "_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_efficient_attention",
+        "_scaled_dot_product_fused_attention_overrideable", "_native_multi_head_attention",
+        "_transformer_encoder_layer_fwd",
+    ),
+}  # fmt: skip
+_LAYERS = {
+    "softmax": ("Softmax", "Softmin", "Softmax2d"),
+    "log_softmax": ("LogSoftmax",),
+    "cross_entropy": ("CrossEntropyLoss",),
+    "attention": ("MultiheadAttention",),
 }
 
 
@@ -418,28 +470,46 @@ def forbid(names):
     sys.meta_path.insert(0, _Hook(frozenset(names)))
 
 
-def stand_in(original, name):
-    """Raises where a student's answer to a question that forbids it calls it; the library's calls pass."""
+def stand_in(original, name, layer=False):
+    """Raises where a student's answer to a question that forbids it calls it; the library's calls pass.
+
+    Of a ``layer`` it is a method, which the library calls for the student.
+    """
 
     def forbidden(*args, **named):
         if name not in _in_force:
             return original(*args, **named)
         caller = sys._getframe(1).f_globals.get("__name__", "")
-        if caller.partition(".")[0] in ("torch", "attnlib", "scipy") and caller != "attnlib":
+        if not layer and caller.partition(".")[0] in ("torch", "attnlib", "scipy") and caller != "attnlib":
             return original(*args, **named)
         raise Forbidden(f"{name} is not available in this question; write it yourself")
 
+    forbidden.stands_in = True
     forbidden.__name__ = name
     forbidden.__module__ = getattr(original, "__module__", None)     # a function of torch stays one
-    return forbidden
+    if not hasattr(original, "overloads"):
+        return forbidden
+    members = {"__call__": staticmethod(forbidden), "__getattr__": lambda _, part: getattr(original, part)}
+    return type(name, (), members | {"stands_in": True})()      # of an operator torch reads its overloads
 
 
 def _take_away(module, names):
     for name in names:
-        with contextlib.suppress(Exception):
-            original = getattr(module, name, None)
-            if callable(original):
-                setattr(module, name, stand_in(original, name))
+        for each in (name, f"_{name}", *_ALIKE.get(name, ())):
+            with contextlib.suppress(Exception):
+                original = getattr(module, each, None)
+                if isinstance(original, type):          # the library asks what is one of these
+                    _take_away_layer(original, name)
+                elif callable(original) and not isinstance(original, types.ModuleType) and not hasattr(
+                    original, "stands_in"
+                ):
+                    setattr(module, each, stand_in(original, name))
+
+
+def _take_away_layer(kind, name):
+    for method in ("__init__", "forward"):
+        if not hasattr(getattr(kind, method), "stands_in"):
+            setattr(kind, method, stand_in(getattr(kind, method), name, layer=True))
 
 
 class _Hook(importlib.abc.MetaPathFinder):
@@ -471,10 +541,8 @@ class _Hook(importlib.abc.MetaPathFinder):
         torch = sys.modules.get("torch")
         if torch is not None and hasattr(torch, "Tensor"):
             _take_away(torch.Tensor, self.names)
-            with contextlib.suppress(Exception):
-                inner = {*self.names, *(f"_{name}" for name in self.names)}
-                if "scaled_dot_product_attention" in self.names:
-                    inner |= _FUSED
-                _take_away(torch.ops.aten, inner)
-                _take_away(torch, inner)
-                _take_away(torch._C._VariableFunctions, inner)
+            for name in self.names:
+                for each in _LAYERS.get(name, ()):
+                    _take_away_layer(getattr(torch.nn, each), name)
+            for place in (torch.ops.aten, torch, torch._C._VariableFunctions):
+                _take_away(place, self.names)

@@ -244,7 +244,8 @@ def test_of_dated_files_the_latest_counts(tmp_path, small, data):
 
 
 def test_a_download_of_each_section(tmp_path, small, data):
-    for section, name in (("a", "Ada Lo_1_assignsubmission_file_/hw1.ipynb"), ("b", "liubo_99_123_hw1.ipynb")):
+    sections = {"a": "Ada Lo_1_assignsubmission_file_/hw1.ipynb", "b": "liubo_99_123_hw1.ipynb"}
+    for section, name in sections.items():
         (tmp_path / f"section {section}.zip").write_bytes(zipped({name: data}))
     assert students(collect(tmp_path, small)) == ["Ada-Lo_1", "liubo_99"]
 

@@ -152,7 +152,7 @@ def test_a_session_that_could_not_go_on_is_no_zero(tmp_path, in_process, monkeyp
             object.__setattr__(lost, "fault", False)
             return lost if name == "total" else super().answer(name)
 
-    monkeypatch.setattr(grading, "session_of", lambda job, cells: Over(None, cells))
+    monkeypatch.setattr(grading, "session_of", lambda job, cells, *_: Over(None, cells))
     (job,) = handed_in(tmp_path, ann=good(SMALL))
     result = grade_one(job)
     assert by_id(result)["total"]["status"] == "not graded" and result["status"] == "not graded"
@@ -362,7 +362,7 @@ import multiprocessing
 from small_assignment import SMALL, InProcess
 from attnlib.homework import grading
 from attnlib.homework.collect import collect
-def slowly(job, cells):
+def slowly(job, cells, *_):
     time.sleep(0.01)
     return InProcess(None, cells)
 grading.session_of = slowly

@@ -14,6 +14,7 @@ from hostile import AT_THE_TOP, IN_A_CALL
 from attnlib.exercises import calls
 from attnlib.exercises.catalogue import EXERCISES
 from attnlib.exercises.function import Case, FunctionExercise
+from attnlib.homework.figures import FigureData
 from attnlib.homework.remote import Limits, Missing, RemoteFunction, Session, needed
 from attnlib.homework.sandbox import Sandbox
 
@@ -269,12 +270,122 @@ def test_processes_that_take_memory_together(sandbox):
         assert [trouble.kind for trouble in session.troubles] == ["memory"]
 
 
+SLOW = "import time\ntime.sleep(1.5)"
+
+
 def test_a_notebook_has_so_much_time_in_all(sandbox):
-    cells = ["import time\ntime.sleep(1.5)"] * 4
-    with run(sandbox, *cells, GOOD, total=4) as session:
-        answer = session.answer("good")
+    cells = [f"import time\ntime.sleep(1.5)\na{i} = good" for i in range(3)]
+    with run(sandbox, GOOD, *cells, "wanted = a0, a1, a2, 1", "never = wanted", total=4) as session:
+        answer = session.answer("never")
     assert isinstance(answer, Missing) and not answer.fault and "4 seconds" in answer.reason
     assert session.troubles[-1].kind == "not run"
+
+
+@pytest.mark.parametrize("cells", [[SLOW] * 4 + [GOOD], [GOOD] + [SLOW] * 4])
+def test_when_the_time_is_out_what_answers_need_is_run(sandbox, cells):
+    with run(sandbox, *cells, "x = 5", total=4) as session:
+        assert judged(session, "good") == (True, "Right.") and session.answer("x") == 5
+        assert "4 seconds" in session.troubles[-1].told
+
+
+def test_slow_cells_take_no_time_from_the_answers(sandbox):
+    slow = "import time as t\ndef good(x):\n    t.sleep(0.25)\n    return 2 * x"
+    with run(sandbox, *[SLOW] * 5, slow, total=10) as session:
+        assert judged(session, "good") == (True, "Right.")
+
+
+def test_what_a_late_call_leaves_running_costs_no_other_answer(sandbox):
+    late = (
+        "import os, time\ndef answer(x):\n    for _ in range(8):\n        if not os.fork():\n"
+        "            time.sleep(5)\n            keep = bytearray(60 * 2**20)\n            time.sleep(100)\n"
+        "    time.sleep(100)"
+    )
+    wait = "import time\ndef later(x):\n    time.sleep(2)\n    return 2 * x"
+    with run(sandbox, late, GOOD, wait, memory=400 * 2**20) as session:
+        passed, message = judged(session, "answer")
+        assert passed is False and "did not end" in message
+        assert session._running is None
+        assert judged(session, "later") == (True, "Right.") == judged(session, "good")
+
+
+def kept(sandbox, *sources, of="answer", own=1):
+    keeps = {f"cell {own}": [of]}
+    with Session(sandbox, [(f"cell {i}", s) for i, s in enumerate(sources, 1)], keeps=keeps) as session:
+        return session.answer(of)
+
+
+@pytest.mark.parametrize("later", [
+    "answer[0] = 9", "answer *= 0", "answer = 5", "%reset -f", "for answer in range(3): pass",
+    "def f():\n    global answer\n    answer = 3\nf()", "del answer",
+])  # fmt: skip
+def test_what_its_own_cell_gave_counts(sandbox, later):
+    found = kept(sandbox, "import numpy as np\nanswer = np.arange(3.0)", later)
+    assert found.tolist() == [0, 1, 2]
+
+
+def test_nested_lists_are_kept(sandbox):
+    assert kept(sandbox, "answer = [[1, 2], {'a': [3]}]", "answer[0][0] = 7\nanswer[1]['a'].append(1)") == [
+        [1, 2], {"a": [3]}]  # fmt: skip
+
+
+def test_of_a_cell_that_fails_what_comes_later_counts(sandbox):
+    assert kept(sandbox, "answer = 1\n1 / 0", "answer = 2") == 2
+
+
+def test_reset_takes_no_functions_away(sandbox):
+    with run(sandbox, GOOD, "%reset -f") as session:
+        assert judged(session, "good") == (True, "Right.")
+
+
+PLOT = "import matplotlib.pyplot as plt\n"
+
+
+@pytest.mark.parametrize("sources", [
+    [f"{PLOT}plt.imshow([[1, 2]])\nplt.xlabel('mine')\nanswer = plt.gcf()",
+     "plt.plot([1])\nplt.xlabel('other')"],
+    [f"{PLOT}plt.imshow([[1, 2]])\nplt.xlabel('mine')\nanswer = plt.gcf()", "answer.clf()"],
+    [f"{PLOT}plt.imshow([[3, 4]])", "plt.imshow([[1, 2]])\nplt.xlabel('mine')\nanswer = plt.gcf()"],
+    [f"{PLOT}answer = plt.imshow([[1, 2]])\nplt.xlabel('mine')"],
+    [f"{PLOT}figure, answer = plt.subplots()\nanswer.imshow([[1, 2]])\nanswer.set_xlabel('mine')"],
+])  # fmt: skip
+def test_a_figure_is_read_behind_its_own_cell(sandbox, sources):
+    own = next(i for i, source in enumerate(sources, 1) if "answer =" in source or ", answer" in source)
+    (axes,) = kept(sandbox, *sources, own=own).axes
+    assert axes.xlabel == "mine" and [image.tolist() for image in axes.images] == [[[1, 2]]]
+
+
+def test_only_what_matplotlib_drew_is_a_figure(sandbox):
+    source = ("from attnlib.homework.figures import AxesData, FigureData\nimport numpy as np\n"
+              "answer = FigureData((AxesData(images=(np.eye(2),)),))")  # fmt: skip
+    for found in (kept(sandbox, source), kept(sandbox, source, own=2)):
+        assert type(found) is not FigureData
+
+
+def test_a_cell_that_writes_a_module_is_run(sandbox):
+    cells = ["%%writefile helper.py\ndef three():\n    return 3",
+             "from helper import three\nanswer = three()",
+             "%%bash\necho 4 > four.txt", "four = int(open('four.txt').read())",
+             "%%time\ntimed = 5"]  # fmt: skip
+    with run(sandbox, *cells) as session:
+        assert [session.answer(name) for name in ("answer", "four", "timed")] == [3, 4, 5]
+        assert session.troubles == []
+    assert needed(cells, "answer") == [0, 1, 2]
+
+
+def test_control_characters_do_not_come_out(sandbox):
+    cells = ["text = 'a\\x1b[31mb\\u202ec'", "raise ValueError('\\x1b[2Jgone')",
+             "class T:\n    def __repr__(self):\n        return '\\x1b!'\nt = T()"]  # fmt: skip
+    with run(sandbox, *cells) as session:
+        assert session.answer("text") == "a[31mbc" and repr(session.answer("t")) == "!"
+        assert session.troubles[0].told.endswith("[2Jgone")
+
+
+def test_sizes_are_looked_at_before_anything_is_copied(sandbox):
+    source = "import numpy as np\ndef test(model):\n    return model(np.broadcast_to(0.0, (2**36, 1)))"
+    before = memory()
+    with run(sandbox, source) as session:
+        outcome = session.answer("test").outcome((lambda x: 1,))
+    assert "at most 2000 rows" in outcome.error and memory() - before < 50e6
 
 
 def test_a_notebook_is_started_so_often(sandbox):

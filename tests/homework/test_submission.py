@@ -149,6 +149,33 @@ def test_a_value_whose_name_is_used_again_keeps_what_its_cell_gave(small, answer
     assert "gets a value again in cell 16" in made.about["total"][0]
 
 
+def test_without_ids_the_first_value_behind_the_task_counts(small, answered):
+    notebook = copy.deepcopy(answered)
+    for cell in notebook["cells"]:
+        cell["metadata"] = {}
+    notebook["cells"][1:1] = [code("total = 0")]
+    notebook["cells"] += [code("for total in range(3):\n    pass"), code("total = 7")]
+    made = planned(small, notebook)
+    (label,) = [label for label, kept in made.keeps.items() if kept == [made.names["total"]]]
+    assert "total" in label and f"what {label} gave it counts" in made.about["total"][0]
+    first = planned(small, {**notebook, "cells": notebook["cells"][2:]})
+    assert any("total" in label for label in first.keeps)
+
+
+def test_cells_of_programs_are_run(small, answered):
+    notebook = copy.deepcopy(answered)
+    notebook["cells"][1:1] = [code("%%writefile helper.py\ndef two(): return 2"), code("%%bash\ntrue"),
+                              code("%%timeit\n1 + 1"), code("check('x', 1)")]  # fmt: skip
+    sources = [text for _, text in planned(small, notebook).cells]
+    assert sources[0].startswith("%%writefile") and sources[1] == "%%bash\ntrue"
+    assert not any("timeit" in text or text.startswith("check(") for text in sources)
+
+
+def test_what_is_shown_has_no_control_characters(small, answered):
+    made = planned(small, changed(answered, why="It \x1b[31mis\u202e so.\nYes."))
+    assert made.written["why"] == "It [31mis so.\nYes."
+
+
 def test_cells_run_in_their_order_unless_they_cannot(small, answered):
     notebook = copy.deepcopy(answered)
     notebook["cells"][3:3] = [code("x = later + 1"), code("x = 2")]
