@@ -592,7 +592,12 @@ class _Decoder:
         for name, value in values.items():
             if type(value) is not type(kind.__dataclass_fields__[name].default):
                 raise WireError("a record with a field of another type")
-        return kind(**values)
+        made = kind(**values)
+        if kind is FigureData and not all(type(axes) is AxesData for axes in made.axes):
+            raise WireError("a figure without axes")
+        if kind is AxesData and not all(map(_an_image, made.images)):
+            raise WireError("a figure with an image that is none")
+        return made
 
     def read_object(self, node, depth):
         number = node.get("i")
@@ -604,6 +609,10 @@ class _Decoder:
         else:
             value = stand_in(node.get("t"), node.get("r"))
         return value if self.objects is None else self.objects.learn(value, number)
+
+
+def _an_image(x):
+    return type(x) is np.ndarray and x.dtype.kind in "biuf" and x.ndim > 0
 
 
 def put(old, new):

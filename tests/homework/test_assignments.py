@@ -217,6 +217,19 @@ def test_a_way_of_scoring_takes_any_number_of_keys(count):
     assert "raised" not in verdict.message
 
 
+@pytest.mark.parametrize("first", ["query", "keys"])
+def test_a_way_of_scoring_is_called_by_the_names_of_the_task(first):
+    def is_blind(weights, d):
+        rng = np.random.default_rng(0)
+        keys = rng.normal(size=(5, d))
+        found = [weights(keys=keys, query=query) for query in rng.normal(size=(40, d)) * 10]
+        return bool(np.ptp(found, axis=0).max() < 1e-6)
+
+    choice = {"true_of": "blind", "first_argument": first}
+    verdict = _module("blind_scores").question(choice).judge(is_blind, HIDDEN)
+    assert verdict.passed, str(verdict)
+
+
 def test_a_map_of_the_packages_own_is_a_map():
     from attnlib.plots import attention_heatmap
 

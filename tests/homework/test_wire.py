@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from attnlib.homework import wire
-from attnlib.homework.figures import figure_data
+from attnlib.homework.figures import AxesData, FigureData, figure_data
 from attnlib.homework.wire import Objects, WireError, decode, encode
 
 PLAIN = [
@@ -274,6 +274,27 @@ def test_a_figure_becomes_its_data():
         assert data.bars == ((5.0, 7.0), (6.0, 8.0))
         assert data.images[0].tolist() == [[1, 0], [0, 1]]
         assert data.points[0][0] == "dots" and data.points[0][1].tolist() == [[1, 3], [2, 4]]
+
+
+def test_a_legend_of_the_figure_is_that_of_its_axes():
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    one, other = figure.subplots(1, 2)
+    lines = one.plot([1, 2], label="mine")
+    other.plot([1, 2], label="own")
+    other.legend()
+    figure.legend(handles=lines)
+    assert [axes.legend for axes in figure_data(figure).axes] == [("mine",), ("own",)]
+
+
+@pytest.mark.parametrize("told", [
+    FigureData((1, 2)), FigureData((AxesData(images=("abc",)),)),
+    FigureData((AxesData(images=(np.array(["a"]),)),)), FigureData((AxesData(images=(np.array(1.0),)),)),
+])  # fmt: skip
+def test_a_forged_figure_is_no_message(told):
+    with pytest.raises(WireError, match="figure"):
+        there_and_back(told)
 
 
 def test_lying_bars():

@@ -77,18 +77,19 @@ def _judge_for(blind, query_first):
 
 def _called(weights, query_first):
     """The weights as the student's test calls them; a call with exchanged arguments is told."""
-    def called(first, second):
-        query, keys = (first, second) if query_first else (second, first)
+    def called(query, keys):
         query, keys = np.asarray(query, float), np.asarray(keys, float)
         if query.shape != (4,) or keys.ndim != 2 or keys.shape[1] != 4:
-            order = "(query, keys)" if query_first else "(keys, query)"
-            raise ValueError(f"weights takes {order}, of shapes (d,) and (n, d) with d = 4; it was given "
-                             f"{np.shape(first)} and {np.shape(second)}")
+            takes, given = ("(query, keys)", "(d,) and (n, d)"), (query.shape, keys.shape)
+            if not query_first:
+                takes, given = ("(keys, query)", "(n, d) and (d,)"), given[::-1]
+            raise ValueError(f"weights takes {takes[0]}, of shapes {takes[1]} with d = 4; it was given "
+                             f"{given[0]} and {given[1]}")
         if not 1 <= len(keys) <= 1000:
             raise ValueError(f"weights takes 1 to 1000 keys; it was given {len(keys)}")
         return weights(query, keys)
 
-    return called
+    return called if query_first else lambda keys, query: called(query, keys)
 
 
 def _softmax(scores):
