@@ -274,7 +274,9 @@ class _Server:
             answer = {"found": True, "callable": False, "value": _reduced(value)}
             with contextlib.suppress(Exception):
                 if type(value) not in (list, tuple, dict) and not wire.is_tensor(value):
-                    answer["numbers"] = np.asarray(value)
+                    numbers = np.asarray(value)
+                    if numbers.dtype.kind in "biufc":
+                        answer["numbers"] = numbers
             return answer, False
 
     def on_forget(self, request):

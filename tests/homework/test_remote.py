@@ -356,9 +356,10 @@ def test_a_figure_is_read_behind_its_own_cell(sandbox, sources):
 
 def test_only_what_matplotlib_drew_is_a_figure(sandbox):
     source = ("from attnlib.homework.figures import AxesData, FigureData\nimport numpy as np\n"
-              "answer = FigureData((AxesData(images=(np.eye(2),)),))")  # fmt: skip
-    for found in (kept(sandbox, source), kept(sandbox, source, own=2)):
-        assert type(found) is not FigureData
+              "answer = FigureData(({},))")  # fmt: skip
+    right, wrong = source.format("AxesData(images=(np.eye(2),))"), source.format("1, 2")
+    for found in (kept(sandbox, right), kept(sandbox, right, own=2), kept(sandbox, wrong)):
+        assert type(found).__name__ == "FigureData" and type(found) is not FigureData
 
 
 def test_a_cell_that_writes_a_module_is_run(sandbox):
