@@ -245,7 +245,8 @@ class Session:
 
     def _run_needed(self, name):
         """Run the cells that define a name, and what those use, as far as they have not been run."""
-        for index in needed([source for _, source in self.cells], name):
+        sources = ["" if i in self._dropped else source for i, (_, source) in enumerate(self.cells)]
+        for index in needed(sources, name):
             if index in self._ran or index in self._dropped:
                 continue
             longer = self._longer
@@ -666,26 +667,31 @@ def _small_enough(value):
 def needed(sources, name):
     """Which cells define a name, and what those use, and so on; and cells that may define anything."""
     found = [_names(source) for source in sources]
+    makers = {}
+    for i, (defined, _, _) in enumerate(found):
+        for each, imported in defined.items():
+            if not imported or each not in makers:      # what is imported once is there
+                makers.setdefault(each, set()).add(i)
     wanted, waiting = set(), {name}
     chosen = {i for i, (_, _, star) in enumerate(found) if star}
     while waiting:
         wanted |= waiting
-        new = {i for i, (defined, _, _) in enumerate(found) if defined & waiting} - chosen
+        new = set().union(*(makers.get(each, ()) for each in waiting)) - chosen
         chosen |= new
         waiting = set().union(*(found[i][1] for i in new)) - wanted
     return sorted(chosen)
 
 
 def _names(source):
-    """The names that a cell defines at its top, those that it uses, and whether it may define more."""
+    """What a cell defines at its top and whether by import, what it uses, and whether it may define more."""
     if is_a_program(source):
-        return set(), set(), True
+        return {}, set(), True
     lines = (re.sub(r"^(\s*)[%!].*", r"\1pass", line) for line in source.splitlines())
     try:
         tree = ast.parse("\n".join(lines))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set(), set(), False
-    defined, used, star = set(), set(), False
+        return {}, set(), False
+    defined, imported, used, star = set(), set(), set(), False
     waiting = list(tree.body)
     while waiting:
         node = waiting.pop()
@@ -694,7 +700,7 @@ def _names(source):
             continue
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             star |= any(alias.name == "*" for alias in node.names)
-            defined |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+            imported |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             defined.add(node.id)
         waiting += ast.iter_child_nodes(node)
@@ -703,7 +709,7 @@ def _names(source):
             used.add(node.id)
         if isinstance(node, ast.Global):
             defined |= set(node.names)
-    return defined, used, star
+    return dict.fromkeys(imported, True) | dict.fromkeys(defined, False), used, star
 
 
 def taken_by(pid):

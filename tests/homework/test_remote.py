@@ -434,6 +434,8 @@ def test_the_cells_that_a_name_needs():
     cells = ["import numpy as np", "a = 1", "def f(x):\n    return g(x) + np.e", "%time\ng = lambda x: x",
              "print(f(1))", "from math import *", "def (", "b = 2"]  # fmt: skip
     assert needed(cells, "f") == [0, 2, 3, 5] and needed(cells, "b") == [5, 7]
+    again = ["import numpy as np", "import numpy as np\nslow = 1", "x = np.e", "import math as np", "np = 3"]
+    assert needed(again, "x") == [0, 2, 4]
 
 
 # ------------------------------------------------------------------------------ functions
