@@ -628,6 +628,9 @@ class _Driven:
     def __init__(self, function, drive):
         self._function, self._drive = function, drive
 
+    def __call__(self, *args):
+        return self._drive(self._function, *args)
+
     def outcome(self, args):
         function = self._function
 
