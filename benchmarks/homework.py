@@ -1,8 +1,8 @@
 """Grade a class of made-up students, and the same with nbgrader's own autograder where it is installed.
 
 ``python benchmarks/homework.py [--students 20] [--jobs 2] [--alone]`` prints students a minute and processor
-seconds a student on both sides, and the grader's memory as the batch goes on. Both grade the same notebooks, in
-this run, one after the other, on a machine that is idle otherwise; nbgrader without a sandbox.
+seconds a student on both sides, and the grader's memory as the batch goes on. Both grade the same notebooks,
+in this run, one after the other, on a machine that is idle otherwise; nbgrader without a sandbox.
 """
 
 import argparse
