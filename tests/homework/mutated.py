@@ -327,7 +327,8 @@ def _of_the_file(add, every):
     add("utf_16", same, dump=lambda n: text_of(n).encode("utf-16"))
     add("utf_16_without_mark", same, dump=lambda n: text_of(n).encode("utf-16-le"))
     add("utf_32", same, dump=lambda n: text_of(n).encode("utf-32"))
-    add("latin_1", same, dump=lambda n: text_of({**n, "metadata": {"author": "Zoë"}}).encode("latin-1", "replace"))
+    add("latin_1",
+        same, dump=lambda n: text_of({**n, "metadata": {"author": "Zoë"}}).encode("latin-1", "replace"))
     add("rest_behind", same, dump=lambda n: text_of(n).encode() + b"\n}\n]trailing")
     add("zero_bytes", same, dump=lambda n: text_of(n).encode() + bytes(4096))
     # No notebooks any more.
