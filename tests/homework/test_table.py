@@ -25,6 +25,7 @@ STUBS = {
 }
 SOFTMAX = """\
 def softmax(x, axis=-1):
+    x = np.asarray(x, float)
     e = np.exp(x - x.max(axis=axis, keepdims=True))
     return e / e.sum(axis=axis, keepdims=True)"""
 MASK = """\
