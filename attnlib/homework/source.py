@@ -65,10 +65,12 @@ def filled(notebook, answers):
 HAND_IN = """\
 ## Before you hand in
 
-Restart the kernel and run all cells (Kernel, then *Restart Kernel and Run All Cells*). What you see then is
-what the grader starts from. It runs your cells in order, each question for itself, on inputs of its own
-besides those that your check has tried; a cell that fails or does not end costs its own question and no
-other. The grader takes this file as it is: keep the cells that you were given, and do not copy them."""
+Restart the kernel and run all cells (Kernel, then *Restart Kernel and Run All Cells*). What you see
+then is what the grader starts from. It runs your cells in order, each question for itself, on inputs of
+its own besides those that your check has tried; a cell that fails or does not end costs its own
+question and no other. An answer counts as its own cell leaves it, so finish a figure in the cell that
+begins it. The grader takes this file as it is: keep the cells that you were given, and do not copy
+them."""
 
 
 def _title(assignment, rules):
