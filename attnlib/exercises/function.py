@@ -77,6 +77,8 @@ class Mistake:
         Tried together with another only where one of the two explains the first failing case alone, and
         that case tells mistakes apart: a hundred make five thousand pairs, which take longer than a verdict
         may.
+    things : int
+        How many things are done otherwise, with a sentence of the hint for each.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Mistake:
     choices: dict
     convention: bool = False
     rare: bool = False
+    things: int = 1
 
 
 def rare_but(names, mistakes):
@@ -235,27 +238,20 @@ class FunctionExercise:
 
     def _by_identity(self, function, cases, expected):
         """A verdict where an array, given again with other numbers in it, gives what it gave before."""
-
-        def again(*args):
-            """The numbers of one case and then of the other, both in the arrays of the first."""
-            first, second = args[: len(args) // 2], args[len(args) // 2 :]
-            arrays, results = [copy_of(a) for a in first], []
-            for numbers in (first, second):
-                for array, new in zip(arrays, numbers, strict=True):
-                    if shapes(array):
-                        array[...] = new
-                results.append(_kept(function(*arrays)))
-            return tuple(results)
-
         pairs = combinations(range(len(cases)), 2)
-        pair = next((p for p in pairs if _exchangeable(cases[p[0]], cases[p[1]])), None)
-        if pair is None:
-            return None
-        function = _driven(self.drive, function) if self.drive else function
-        outcome = call(again, (*cases[pair[0]].args, *cases[pair[1]].args))
-        for place, i in enumerate(pair):
-            value = outcome.value[place] if outcome.value else None
-            problem = self._problem(cases[i], replace(outcome, value=value), expected[i])
+        pair = next((p for p in pairs if _exchangeable(cases[p[0]], cases[p[1]])), ())
+        held = [copy_of(argument) for i in pair[:1] for argument in cases[i].args]
+
+        def in_the_same_arrays(*args, **named):
+            if [*map(shapes, args)] != [*map(shapes, held)]:        # of a drive's own
+                return function(*args, **named)
+            for array, new in zip(held, args, strict=True):
+                if shapes(array):
+                    array[...] = new
+            return function(*held, **named)
+
+        for i in pair:
+            problem = self._problem(cases[i], self._run(in_the_same_arrays, cases[i]), expected[i])
             if problem:
                 return wrong(
                     f"On {cases[i].name} your function was right, and not in an array that had held other "
@@ -272,8 +268,7 @@ class FunctionExercise:
         if found:
             hints = " ".join(mistake.hint for mistake in found)
             if len(found) > 1:
-                # A mistake by convention may differ in several of them, with a sentence for each.
-                count = sum(len(mistake.choices) if mistake.convention else 1 for mistake in found)
+                count = sum(mistake.things for mistake in found)
                 hints = f"{COUNTED.get(count, 'Several')} things at once. {hints}"
             elif found[0].convention:
                 hints = f"Right under another convention. {hints}"

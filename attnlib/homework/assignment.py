@@ -332,7 +332,7 @@ def _other_variants(conventions, ours):
             ]
             name = "_and_".join(convention.called(value) for convention, value in differ)
             choices = {convention.name: value for convention, value in differ}
-            found.append(Mistake(name, " ".join(told), choices, convention=True))
+            found.append(Mistake(name, " ".join(told), choices, convention=True, things=len(differ)))
     return sorted(found, key=lambda mistake: len(mistake.choices))
 
 

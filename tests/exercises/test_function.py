@@ -72,7 +72,7 @@ def test_a_mistake_and_a_pair_are_named_by_what_they_compute():
 
 
 def test_conventions_that_differ_are_counted():
-    other = Mistake("other", "You negate. You halve.", {"sign": -1, "over": 2}, convention=True)
+    other = Mistake("other", "You negate. You halve.", {"sign": -1, "over": 2}, convention=True, things=2)
     wrong = Mistake("no_factor", "The weight itself is lost.", {"factor": False})
 
     def compute(p, g, *, sign=1, over=1, factor=True):
