@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import shlex
 import shutil
 import signal
 import subprocess
@@ -138,8 +139,11 @@ def test_what_is_seen_inside(sandbox):
     missing = ("FileNotFoundError", "PermissionError", "NotADirectoryError", "ModuleNotFoundError", "OSError")
     for name in ("course", "link", "through root", "through cwd", "passwords", "catalogue", "own"):
         assert seen[name] in missing, (name, seen[name])
-    assert seen["temporary"] == [] and seen["sources"] == []
-    assert seen["home"] in (["link"], ["link", "matplotlib"])
+    # Where the environment itself lies below /tmp, the folder that leads to it is there.
+    below = [Path(place) for place in module.places() if place.startswith("/tmp/")]
+    leading = {path.parts[2] for path in below}
+    assert set(seen["temporary"]) <= leading and seen["sources"] == []
+    assert set(seen["home"]) <= {"link", "matplotlib", *leading}
     assert set(seen["variables"]) <= {*sandbox.environment(), "PWD", "LC_CTYPE", "_"}
     assert seen["user"] != 0 and seen["processes"] <= 3 and seen["mount"] != 0
     assert all(name.startswith(("/dev/null", "/proc", "pipe")) for name in seen["descriptors"]), seen
@@ -337,8 +341,9 @@ def test_it_holds_for_an_ordinary_user(tmp_path):
             break
     try:
         result = subprocess.run(
-            ["su", "nobody", "-s", "/bin/sh", "-c", f"PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={ROOT}:{packages} "
-             f"/usr/bin/python3 {script}"], capture_output=True, text=True, timeout=120, cwd="/",
+            ["su", "nobody", "-s", "/bin/sh", "-c", "PYTHONDONTWRITEBYTECODE=1 "
+             f"PYTHONPATH={shlex.quote(f'{ROOT}:{packages}')} /usr/bin/python3 {shlex.quote(str(script))}"],
+            capture_output=True, text=True, timeout=120, cwd="/",
         )  # fmt: skip
     finally:
         Path("/tmp/attnlib-as-nobody.py").unlink(missing_ok=True)
