@@ -10,6 +10,7 @@ from torch import nn
 
 from attnlib.core.arrays import namespace, valid_length, whole_number
 from attnlib.core.hierarchical import valid_target
+from attnlib.layers.checks import check_features
 
 
 class TargetLogProb(NamedTuple):
@@ -204,10 +205,7 @@ class AdaptiveLogSoftmax(nn.Module):
 
 def check_states(h, in_features):
     """A sentence where ``h`` is no tensor of states with so many features."""
-    if not isinstance(h, torch.Tensor):
-        raise TypeError(f"h must be a torch tensor; got {type(h).__name__}. torch.as_tensor makes one.")
-    if not h.ndim or h.shape[-1] != in_features:
-        raise ValueError(f"h must have {in_features} features; got shape {tuple(h.shape)}")
+    check_features(h, "h", in_features)
     if 0 in h.shape:
         raise ValueError(f"h must not be empty; got shape {tuple(h.shape)}")
 

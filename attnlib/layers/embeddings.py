@@ -2,12 +2,11 @@
 
 import math
 
-import torch
 from torch import nn
 from torch.nn.functional import linear
 
 from attnlib.core.arrays import valid_length
-from attnlib.layers.feed_forward import check_features
+from attnlib.layers.checks import check_features, check_integers
 
 
 class ScaledEmbedding(nn.Embedding):
@@ -33,6 +32,7 @@ class ScaledEmbedding(nn.Embedding):
 
     Examples
     --------
+    >>> import torch
     >>> table = ScaledEmbedding(10, 16)
     >>> bool((table(torch.tensor([[7]])) == 4 * table.weight[7]).all())
     True
@@ -86,9 +86,7 @@ class ScaledEmbedding(nn.Embedding):
 
 
 def check_ids(ids, name, vocab_size):
-    if not isinstance(ids, torch.Tensor) or ids.dtype not in (torch.int32, torch.int64):
-        got = ids.dtype if isinstance(ids, torch.Tensor) else type(ids).__name__
-        raise TypeError(f"{name} must be a torch tensor of int32 or int64; got {got}")
+    check_integers(ids, name)
     outside = (ids < 0) | (ids >= vocab_size)
     if outside.any():
         raise ValueError(

@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from attnlib.core.arrays import valid_length
+from attnlib.layers.checks import check_features, valid_dropout
 
 
 class FeedForward(nn.Module):
@@ -59,16 +60,3 @@ class FeedForward(nn.Module):
         """
         check_features(x, "x", self.linear1.in_features)
         return self.linear2(self.dropout(torch.relu(self.linear1(x))))
-
-
-def valid_dropout(dropout):
-    if not 0 <= dropout < 1:
-        raise ValueError(f"dropout must be at least 0 and below 1; got {dropout!r}")
-    return dropout
-
-
-def check_features(x, name, width):
-    if not isinstance(x, torch.Tensor):
-        raise TypeError(f"{name} must be a torch tensor; got {type(x).__name__}. torch.as_tensor makes one.")
-    if x.ndim < 1 or x.shape[-1] != width:
-        raise ValueError(f"{name} must have {width} features; got shape {tuple(x.shape)}")

@@ -5,6 +5,7 @@ from torch import nn
 
 from attnlib.core.arrays import valid_length
 from attnlib.core.grouped_queries import grouped_query_attention
+from attnlib.layers.checks import check_tensor
 from attnlib.layers.key_value_cache import KeyValueCache
 from attnlib.layers.swiglu import bare_linear
 
@@ -90,8 +91,7 @@ class GroupedQueryAttention(nn.Module):
         TypeError, ValueError
             If an argument is no tensor, its shape does not fit, or the cache is full.
         """
-        if not isinstance(x, torch.Tensor):
-            raise TypeError(f"x must be a torch tensor; got {type(x).__name__}")
+        check_tensor(x, "x", 0)
         if x.ndim != 3 or x.shape[-1] != self.dim or 0 in x.shape:
             raise ValueError(f"x must have shape (B, T, {self.dim}), not empty; got {tuple(x.shape)}")
         (B, T, _), d, weights = x.shape, self.head_dim, None

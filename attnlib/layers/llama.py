@@ -9,6 +9,7 @@ from torch.nn.functional import linear
 from attnlib.core.arrays import valid_length
 from attnlib.core.generation import generate
 from attnlib.core.rotary import llama3_rope_scaling, rope_frequencies
+from attnlib.layers.checks import check_integers
 from attnlib.layers.grouped_query import GroupedQueryAttention, rotary_turns
 from attnlib.layers.rms_norm import RMSNorm
 from attnlib.layers.swiglu import SwiGLU, bare_linear, swiglu_hidden_size
@@ -199,9 +200,7 @@ class Llama(nn.Module):
         return tokens.to(device), None if mask.all() else mask.to(device)
 
     def _check(self, tokens, mask, cache):
-        if not isinstance(tokens, torch.Tensor) or tokens.dtype not in (torch.int32, torch.int64):
-            got = tokens.dtype if isinstance(tokens, torch.Tensor) else type(tokens).__name__
-            raise TypeError(f"tokens must be a torch tensor of int32 or int64; got {got}")
+        check_integers(tokens, "tokens")
         if tokens.ndim != 2 or 0 in tokens.shape:
             raise ValueError(f"tokens must have shape (B, T), not empty; got {tuple(tokens.shape)}")
         least, most = tokens.aminmax()

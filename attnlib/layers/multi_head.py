@@ -8,6 +8,7 @@ from torch.nn.utils import skip_init
 from attnlib.core.arrays import namespace, valid_length
 from attnlib.core.masks import causal_mask
 from attnlib.core.scaled_dot_product import attention, attention_weights, check_mask
+from attnlib.layers.checks import check_tensor
 
 
 def split_heads(x, n_heads):
@@ -39,7 +40,7 @@ def split_heads(x, n_heads):
     >>> split_heads(torch.arange(8).reshape(1, 2, 4), 2).tolist()    # two tokens, two heads
     [[[[0, 1], [4, 5]], [[2, 3], [6, 7]]]]
     """
-    _check_tensor(x, "x", 2)
+    check_tensor(x, "x", 2)
     n_heads = valid_length(n_heads, "n_heads")
     if x.shape[-1] % n_heads:
         raise ValueError(f"{x.shape[-1]} features of x do not divide into {n_heads} heads")
@@ -68,7 +69,7 @@ def merge_heads(x):
     >>> bool((merge_heads(split_heads(x, 2)) == x).all())
     True
     """
-    _check_tensor(x, "x", 3)
+    check_tensor(x, "x", 3)
     return x.transpose(-3, -2).flatten(-2)
 
 
@@ -232,7 +233,7 @@ class MultiHeadAttention(nn.Module):
         for name, x, width in (
             ("query", query, self.embed_dim), ("key", key, self.kdim), ("value", value, self.vdim)
         ):
-            _check_tensor(x, name, 2)
+            check_tensor(x, name, 2)
             if 0 in x.shape:
                 raise ValueError(f"{name} must not be empty; got shape {tuple(x.shape)}")
             if x.dtype != self.out_proj.weight.dtype and not torch.is_autocast_enabled(x.device.type):
@@ -257,13 +258,6 @@ class MultiHeadAttention(nn.Module):
         if mask is not None:
             heads = (*query.shape[:-2], self.num_heads, query.shape[-2], key.shape[-2])
             check_mask(namespace(query=query, mask=mask), mask, heads)
-
-
-def _check_tensor(x, name, least_axes):
-    if not isinstance(x, torch.Tensor):
-        raise TypeError(f"{name} must be a torch tensor; got {type(x).__name__}. torch.as_tensor makes one.")
-    if x.ndim < least_axes:
-        raise ValueError(f"{name} must have at least {least_axes} axes; got shape {tuple(x.shape)}")
 
 
 def _see_appended(mask, causal, q, n_key, appended):

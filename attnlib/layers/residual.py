@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from attnlib.layers.feed_forward import valid_dropout
+from attnlib.layers.checks import valid_dropout
 
 
 class Residual(nn.Module):

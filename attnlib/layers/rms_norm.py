@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from attnlib.core.arrays import valid_length
+from attnlib.layers.checks import check_features
 
 
 class RMSNorm(nn.Module):
@@ -61,8 +62,7 @@ class RMSNorm(nn.Module):
         if not isinstance(x, torch.Tensor) or not x.is_floating_point():
             got = x.dtype if isinstance(x, torch.Tensor) else type(x).__name__
             raise TypeError(f"x must be a floating torch tensor; got {got}")
-        if x.shape[-1:] != (self.dim,):
-            raise ValueError(f"x must have {self.dim} features; got shape {tuple(x.shape)}")
+        check_features(x, "x", self.dim)
         if x.dtype in (torch.float16, torch.bfloat16):
             return self._normed(x.float()).to(x.dtype) * self.weight
         return self._normed(x) * self.weight

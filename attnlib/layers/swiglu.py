@@ -9,6 +9,7 @@ from torch.nn.functional import silu
 from torch.nn.utils import skip_init
 
 from attnlib.core.arrays import valid_length
+from attnlib.layers.checks import check_features
 
 
 class SwiGLU(nn.Module):
@@ -62,10 +63,7 @@ class SwiGLU(nn.Module):
         TypeError, ValueError
             If ``x`` is no tensor with ``dim`` features.
         """
-        if not isinstance(x, torch.Tensor):
-            raise TypeError(f"x must be a torch tensor; got {type(x).__name__}")
-        if x.shape[-1:] != (self.dim,):
-            raise ValueError(f"x must have {self.dim} features; got shape {tuple(x.shape)}")
+        check_features(x, "x", self.dim)
         return self.w2(silu(self.w1(x)) * self.w3(x))
 
 

@@ -5,9 +5,9 @@ from torch import nn
 
 from attnlib.core.arrays import valid_length, whole_number
 from attnlib.core.positions import sinusoidal_positions
+from attnlib.layers.checks import valid_dropout
 from attnlib.layers.embeddings import ScaledEmbedding
 from attnlib.layers.encoder_decoder import EncoderDecoder
-from attnlib.layers.feed_forward import valid_dropout
 
 
 class Transformer(nn.Module):

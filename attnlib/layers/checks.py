@@ -1,0 +1,32 @@
+"""What layers ask of their input, in sentences."""
+
+import torch
+
+
+def check_tensor(x, name, least_axes=1):
+    """Raise where ``x`` is no tensor, or has too few axes."""
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(f"{name} must be a torch tensor; got {type(x).__name__}. torch.as_tensor makes one.")
+    if x.ndim < least_axes:
+        raise ValueError(f"{name} must have at least {least_axes} axes; got shape {tuple(x.shape)}")
+
+
+def check_features(x, name, width):
+    """Raise where ``x`` is no tensor with so many features."""
+    check_tensor(x, name, 0)
+    if x.shape[-1:] != (width,):
+        raise ValueError(f"{name} must have {width} features; got shape {tuple(x.shape)}")
+
+
+def check_integers(ids, name):
+    """Raise where ``ids`` is no tensor of integers that an embedding takes."""
+    if not isinstance(ids, torch.Tensor) or ids.dtype not in (torch.int32, torch.int64):
+        got = ids.dtype if isinstance(ids, torch.Tensor) else type(ids).__name__
+        raise TypeError(f"{name} must be a torch tensor of int32 or int64; got {got}")
+
+
+def valid_dropout(dropout):
+    """A dropout rate, if it is one."""
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout must be at least 0 and below 1; got {dropout!r}")
+    return dropout
