@@ -7,10 +7,10 @@ and ``progress()`` draws your map.
 from difflib import get_close_matches
 
 from attnlib.exercises import record
-from attnlib.exercises.answers import short
+from attnlib.exercises.answers import judged, short
 from attnlib.exercises.catalogue import EXERCISES
 from attnlib.exercises.progress import Listing, Progress
-from attnlib.exercises.verdict import Note, unanswered, wrong
+from attnlib.exercises.verdict import Note
 
 __all__ = ["check", "exercises", "hint", "progress", "solution"]
 
@@ -50,7 +50,7 @@ of scores, not by scores.
     'Put your answer in place of the three dots and run the cell again.'
     """
     exercise = _find(id)
-    verdict = _judged(exercise, answer)
+    verdict = judged(exercise.judge, answer)
     _keep(exercise, answer, verdict)
     return verdict.show() if show else verdict
 
@@ -102,18 +102,6 @@ def _find(id):
     near = get_close_matches(str(id), EXERCISES, n=3, cutoff=0.4)
     told = f"near names: {', '.join(near)}" if near else "exercises() lists them all"
     raise KeyError(f"no exercise {id!r}; {told}")
-
-
-def _judged(exercise, answer):
-    if answer is ... or answer is None:
-        return unanswered("Put your answer in place of the three dots and run the cell again.")
-    try:
-        return exercise.judge(answer)
-    except NotImplementedError:
-        return unanswered("Replace the line that raises NotImplementedError and run the cell again.")
-    except (Exception, SystemExit) as error:  # raised by the answer itself, when it was looked at
-        told = f"Your answer cannot be read: looking at it raised {type(error).__name__}."
-        return wrong(told, "unreadable")
 
 
 def _keep(exercise, answer, verdict):

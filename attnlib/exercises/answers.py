@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attnlib.exercises.verdict import unreadable
+from attnlib.exercises.verdict import unanswered, unreadable, wrong
 
 
 def as_floats(answer):
@@ -56,3 +56,21 @@ def short(answer, text=repr, length=60):
     except Exception:
         return f"something of type {type(answer).__name__}"
     return shown if len(shown) <= length else shown[: length - 3] + "..."
+
+
+def capital(sentence):
+    """The sentence with a capital."""
+    return sentence[:1].upper() + sentence[1:]
+
+
+def judged(judge, answer):
+    """The verdict on an answer, whatever it is; an error of its own is one too."""
+    if answer is ... or answer is None:
+        return unanswered("Put your answer in place of the three dots and run the cell again.")
+    try:
+        return judge(answer)
+    except NotImplementedError:
+        return unanswered("Replace the line that raises NotImplementedError and run the cell again.")
+    except (Exception, SystemExit) as error:  # raised by the answer itself, when it was looked at
+        told = f"Your answer cannot be read: looking at it raised {type(error).__name__}."
+        return wrong(told, "unreadable")

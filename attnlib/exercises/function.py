@@ -15,7 +15,7 @@ from itertools import combinations
 
 import numpy as np
 
-from attnlib.exercises.answers import short
+from attnlib.exercises.answers import capital, short
 from attnlib.exercises.calls import (
     ALL_SECONDS,
     Graded,
@@ -286,7 +286,7 @@ class FunctionExercise:
         if not outcome.error and shapes(outcome.value) == shapes(ours):
             lacking = self._lacking(case, outcome.value, ours)
             if lacking:
-                problem = problem if lacking.endswith(":") else _capital(problem)
+                problem = problem if lacking.endswith(":") else capital(problem)
                 told = f"On {case.name}: {lacking} {problem}"
         # What a case asks to look at is of no use where something else than a result came back.
         a_result = outcome.raised or isinstance(outcome.value, type(ours))
@@ -466,7 +466,3 @@ def _dtypes(result):
     if isinstance(result, (tuple, list)) and len(result) <= PARTS:
         return [str(getattr(part, "dtype", type(part))) for part in result]
     return str(getattr(result, "dtype", type(result)))
-
-
-def _capital(sentence):
-    return sentence[:1].upper() + sentence[1:]

@@ -1,7 +1,8 @@
 """The check that a student runs: the grader's judge, on the cases that are not hidden."""
 
+from attnlib.exercises import answers
 from attnlib.exercises.answers import numbers, short
-from attnlib.exercises.verdict import Verdict, unanswered, wrong
+from attnlib.exercises.verdict import Verdict
 from attnlib.homework import assignment
 
 
@@ -67,15 +68,7 @@ def local_check(id, code):
 
 def judged(question, answer, seed=None):
     """The verdict on an answer, whatever it is."""
-    if answer is ... or answer is None:
-        return unanswered("Put your answer in place of the three dots.")
-    try:
-        return question.judge(answer, seed)
-    except NotImplementedError:
-        return unanswered("Replace the line that raises NotImplementedError.")
-    except (Exception, SystemExit) as error:  # raised by the answer itself, when it was looked at
-        told = f"Your answer cannot be read: looking at it raised {type(error).__name__}."
-        return wrong(told, "unreadable")
+    return answers.judged(lambda given: question.judge(given, seed), answer)
 
 
 def points(question, verdict):

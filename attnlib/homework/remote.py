@@ -20,8 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from attnlib.exercises import calls
+from attnlib.exercises.answers import capital
 from attnlib.homework import wire
-from attnlib.homework.cell_code import is_a_program
+from attnlib.homework.cell_code import Unparsed, is_a_program, read_code
 
 _TICK = 0.25                # seconds between looks at the memory of a sandbox that is waited for
 _RESULTS = 48 * 2**20       # bytes that all results of one function may have
@@ -164,7 +165,7 @@ class Session:
         for index, (label, _) in enumerate(self.cells):
             if index not in self._ever and index not in told:
                 why = self._over or f"No answer needs it, and {self._why_needed}."
-                told[index] = Trouble(label, "not run", f"{_capital(label)} was not run. {why}")
+                told[index] = Trouble(label, "not run", f"{capital(label)} was not run. {why}")
         return [told[key] for key in sorted(told, key=lambda key: (type(key) is str, key))]
 
     @property
@@ -226,18 +227,18 @@ class Session:
         error = answer.get("error")
         if answer.get("late") is True:
             told = f"did not end within {self.limits.cell:g} seconds and was stopped."
-            self._tell(index, "late", f"{_capital(label)} {told}")
+            self._tell(index, "late", f"{capital(label)} {told}")
         elif error is not None or "failed" in answer:
             name, words, line = error if type(error) is list and len(error) == 3 else ("an error", "", None)
             where = f" in line {line}" if type(line) is int else ""
             words = f": {_word(words, 300)}" if words else ""
-            self._tell(index, "error", f"{_capital(label)} raised {_word(name, 60)}{where}{words}")
+            self._tell(index, "error", f"{capital(label)} raised {_word(name, 60)}{where}{words}")
 
     def _drop(self, index, ended):
         self._dropped[index] = ended.kind
         label, _ = self.cells[index]
         told = f"{ended}. It was left out, and the other cells were run without it."
-        self._tell(index, ended.kind, f"{_capital(label)} {told}")
+        self._tell(index, ended.kind, f"{capital(label)} {told}")
 
     def _tell(self, key, kind, told):
         label = self.cells[key][0] if type(key) is int else key
@@ -689,30 +690,24 @@ def _names(source):
     """What a cell defines at its top and whether by import, what it uses, and whether it may define more."""
     if is_a_program(source):
         return {}, set(), True
-    lines = (re.sub(r"^(\s*)[%!].*", r"\1pass", line) for line in source.splitlines())
     try:
-        tree = ast.parse("\n".join(lines))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        code = read_code(source)
+    except Unparsed:
         return {}, set(), False
-    defined, imported, used, star = set(), set(), set(), False
-    waiting = list(tree.body)
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            defined.add(node.name)
-            continue
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            star |= any(alias.name == "*" for alias in node.names)
-            imported |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            defined.add(node.id)
-        waiting += ast.iter_child_nodes(node)
-    for node in ast.walk(tree):
+    used, given, star = set(), set(), False
+    for node in (node for statement in code.statements for node in ast.walk(statement)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             used.add(node.id)
-        if isinstance(node, ast.Global):
-            defined |= set(node.names)
-    return dict.fromkeys(imported, True) | dict.fromkeys(defined, False), used, star
+        elif isinstance(node, ast.Global):
+            given |= set(node.names)
+        elif isinstance(node, ast.ImportFrom):
+            star |= any(alias.name == "*" for alias in node.names)
+    imports = (ast.Import, ast.ImportFrom)
+    defined = {
+        name: all(isinstance(code.statements[place], imports) for place in places)
+        for name, places in code.defines.items()
+    }
+    return defined | dict.fromkeys(given, False), used, star
 
 
 def taken_by(pid):
@@ -738,7 +733,3 @@ def taken_by(pid):
 
 def _word(text, length):
     return text[:length] if type(text) is str else ""
-
-
-def _capital(words):
-    return words[:1].upper() + words[1:]

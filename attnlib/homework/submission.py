@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from attnlib.exercises.answers import capital
 from attnlib.homework import assignment as assignments
 from attnlib.homework import cell_code
 from attnlib.homework.cell_code import Unparsed, read_code
@@ -397,7 +398,7 @@ class _Planner:
             self.seen_checks.add(cell.id)
             if code is None or not cell_code.only_checks(code):
                 self.plan.note(
-                    f"{_capital(cell.label)} is a locked check and was changed; the grader has its own."
+                    f"{capital(cell.label)} is a locked check and was changed; the grader has its own."
                 )
             return
         if code and cell_code.only_checks(code) and not cell_code.is_a_program(cell.source):
@@ -405,7 +406,7 @@ class _Planner:
         if cell.locked and answers:
             named = ", ".join(f"`{name}`" for name in answers)
             self.plan.note(
-                f"{_capital(cell.label)} is locked, yet defines {named}; it was run as an answer.",
+                f"{capital(cell.label)} is locked, yet defines {named}; it was run as an answer.",
                 *(self.asked[name].id for name in answers),
             )
         label = cell.label
@@ -460,7 +461,7 @@ class _Planner:
             rest = cell_code.without(cell.source, dropped)
             self.steps.append(_Step(f"cell {cell.number}", rest, self._read(rest), cell))
         self.plan.note(
-            f"{_capital(cell.label)} is locked and was changed; it was run as it was given"
+            f"{capital(cell.label)} is locked and was changed; it was run as it was given"
             + (", then what else stands in it." if answers else ".")
         )
 
@@ -490,7 +491,7 @@ class _Planner:
                             f"cells {_listed([str(part.cell.number) for part in parts])} ({', '.join(ids)})"
                         )
                         self.plan.note(
-                            f"{_capital(label)} are one cell that was split; they were run as one.", *ids
+                            f"{capital(label)} are one cell that was split; they were run as one.", *ids
                         )
                         self.steps[place : place + count] = [_Step(label, joined, code, parts[0].cell)]
 
@@ -531,7 +532,7 @@ class _Planner:
             if step.code is None and self.left >= 0:
                 role = self._role(step) or (before and self._role(before))
                 about = [question.id for question in self.asked.values() if question.id == role]
-                self.plan.note(f"{_capital(step.label)} is no Python ({_complaint(step.source)}).", *about)
+                self.plan.note(f"{capital(step.label)} is no Python ({_complaint(step.source)}).", *about)
 
     def _copies(self):
         """Stubs beside an answer are taken out; of several answers the reader is told which counts."""
@@ -559,7 +560,7 @@ class _Planner:
         if step.code and not step.code.statements:
             step.source = ""
         self.plan.note(
-            f"{_capital(step.label)} is an unanswered copy of `{name}` and was not run.", question.id
+            f"{capital(step.label)} is an unanswered copy of `{name}` and was not run.", question.id
         )
 
     def _that_counts(self, name, question, answered):
@@ -616,7 +617,7 @@ class _Planner:
             if step.moved_for and before.index(step) < placed.index(step):
                 ids = [self.asked[name].id for name in self.asked if step.code and name in step.code.defines]
                 self.plan.note(
-                    f"{_capital(step.label)} needs what only {step.moved_for} defines, which stands below; "
+                    f"{capital(step.label)} needs what only {step.moved_for} defines, which stands below; "
                     "that one was run first.",
                     *ids,
                 )
@@ -645,23 +646,23 @@ class _Planner:
             if cell.kind != "code" and _speaks_of(cell.source, name):
                 kind = "a text cell" if cell.kind == "text" else "a raw cell"
                 return (
-                    f"{_capital(label)} was turned into {kind}, which does not run: `{name}` is not defined."
+                    f"{capital(label)} was turned into {kind}, which does not run: `{name}` is not defined."
                 )
             if cell.kind == "code":
                 code = self._read(cell.source)
                 if code is None:
-                    return f"{_capital(label)} is no Python ({_complaint(cell.source)})."
+                    return f"{capital(label)} is no Python ({_complaint(cell.source)})."
                 for other in question.other_names:
                     if other in code.defines:
                         return (
-                            f"{_capital(label)} defines `{other}`, which another class is asked for; here it "
+                            f"{capital(label)} defines `{other}`, which another class is asked for; here it "
                             f"is `{name}`."
                         )
                 if cell.id == question.id and code.defines:
                     others = _listed([f"`{other}`" for other in list(code.defines)[:5]])
-                    return f"{_capital(label)} defines {others} and no `{name}`."
+                    return f"{capital(label)} defines {others} and no `{name}`."
         if cells:
-            return f"{_capital(cells[0].label)} defines no `{name}`, and no other cell does."
+            return f"{capital(cells[0].label)} defines no `{name}`, and no other cell does."
         return f"The cell of question {question.id} is missing, and no other cell defines `{name}`."
 
     def _forbidden(self):
@@ -772,7 +773,3 @@ def _speaks_of(text, name):
 
 def _listed(items):
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
-
-
-def _capital(text):
-    return text[:1].upper() + text[1:]
