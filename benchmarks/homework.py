@@ -72,8 +72,7 @@ def ours(a_class, folder, jobs):
         if done % 10 == 0:
             memory.append(round(memory_of_all() / 2**20))
 
-    forbidden = {name for question in assignment.questions for name in question.forbids}
-    with Sandbox(tuple(sorted(forbidden))) as sandbox:
+    with Sandbox(assignment.forbids) as sandbox:
         sandbox.prove()
         found = collect(folder, assignment)
         made = grading.jobs_for(found, ID, a_class.seed, sandbox)

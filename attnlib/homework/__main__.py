@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 from tqdm import tqdm
@@ -29,8 +30,9 @@ def new(asked):
 
 def sources(asked):
     """Write the sources that are not there."""
+    a_class = _class(asked)
     for id in assignments.ASSIGNMENTS:
-        path, written = release.write_source(_class(asked), id)
+        path, written = release.write_source(a_class, id)
         print(f"{'Wrote' if written else 'Left as it is:'} {path}")
 
 
@@ -237,30 +239,13 @@ def _class(asked):
     return classes.load(found)
 
 
+@contextmanager
 def _sandbox(asked, a_class):
-    """The sandbox of a batch, proved."""
+    """The sandbox of a batch; it has been tried before it is used."""
     assignment = assignments.load(asked.assignment, a_class.seed)
-    forbidden = {name for question in assignment.questions for name in question.forbids}
-    return _Proved(Sandbox(tuple(sorted(forbidden)), asked.unsafe))
-
-
-class _Proved:
-    """A sandbox that has been tried before it is used."""
-
-    def __init__(self, sandbox):
-        self.sandbox = sandbox
-
-    def __enter__(self):
-        self.sandbox.__enter__()
-        try:
-            self.sandbox.prove()
-        except BaseException:
-            self.sandbox.__exit__(None, None, None)
-            raise
-        return self.sandbox
-
-    def __exit__(self, *error):
-        return self.sandbox.__exit__(*error)
+    with Sandbox(assignment.forbids, asked.unsafe) as sandbox:
+        sandbox.prove()
+        yield sandbox
 
 
 def _table(summaries):

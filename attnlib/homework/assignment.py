@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 
 from attnlib.exercises.function import FunctionExercise, Mistake
+from attnlib.exercises.learner_test import LearnerTest
 from attnlib.exercises.verdict import wrong
 
 ASSIGNMENTS = {
@@ -147,6 +148,11 @@ class Assignment:
     def given(self):
         """The locked cells of code that the answers build on: id and source."""
         return tuple((f"given-{q.id}", q.given) for q in self.questions if q.given)
+
+    @property
+    def forbids(self):
+        """What any of its questions forbids."""
+        return tuple(sorted({name for question in self.questions for name in question.forbids}))
 
     @property
     def points(self):
@@ -303,6 +309,31 @@ def judge_of_variant(compute, conventions, choice, mistakes, cases, praise, *, v
         return counted(verdict, function, shown, "others, and other numbers in all")
 
     return judge
+
+
+def judge_of_tests(tried, said, praise, test, seed, shown, more="others"):
+    """The verdict on a student's test of others' functions.
+
+    Parameters
+    ----------
+    tried : tuple of Implementation
+        All of them with a seed; without one, those that a student's own check tries.
+    said, praise
+        As in `LearnerTest`.
+    test
+        The answer.
+    seed : int or None
+        Hides the order in which they are asked.
+    shown, more : str
+        For the student's own check: how many of all were tried, and what the grader has besides.
+
+    Returns
+    -------
+    Verdict
+    """
+    if seed is not None:
+        return LearnerTest(tried, said, praise, order=seed)(test)
+    return counted(LearnerTest(tried, said, SO_FAR)(test), test, shown, more)
 
 
 SO_FAR = "It holds on all that was tried here."     # what a student's own check may praise

@@ -54,6 +54,11 @@ class FigureData:
     title: str = ""
 
 
+def figure_of(answer):
+    """The data of an answer that is a figure, from here or out of the sandbox; None for anything else."""
+    return answer if isinstance(answer, FigureData) else figure_data(answer)
+
+
 def figure_data(figure):
     """The data of a Matplotlib figure, or of the figure of Matplotlib axes; None for anything else."""
     figure = getattr(figure, "figure", None) or figure

@@ -73,8 +73,7 @@ class ProvedSource(NotebookExporter):
         except release.NotReleased as error:
             return [str(error)]
         self.log.info("Proving %s in the sandbox: the source, then the stripped notebook.", id)
-        forbidden = {name for question in assignment.questions for name in question.forbids}
-        with Sandbox(tuple(sorted(forbidden)), False) as sandbox:
+        with Sandbox(assignment.forbids) as sandbox:
             sandbox.prove()
             return release.faults(notebook, assignment, class_.seed, sandbox)
 

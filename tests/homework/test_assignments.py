@@ -234,7 +234,7 @@ def test_a_map_of_the_packages_own_is_a_map():
     from attnlib.plots import attention_heatmap
 
     module = _module("drawn_weights")
-    words, weights = module.WORDS["3"], module._softmax(module.scores("3"), 1)
+    words, weights = module.WORDS["3"], module.softmax(module.scores("3"), 1)
     made = module.question({"lie": "down", "scores_of": "3"})
     assert made.judge(attention_heatmap(weights, words, words, title="Who looks at whom?")).passed
     bare = attention_heatmap(weights, words, words)
@@ -247,7 +247,7 @@ def test_a_map_turned_is_anothers_and_earns_nothing():
     from attnlib.plots import attention_heatmap
 
     module = _module("drawn_weights")
-    words, weights = module.WORDS["3"], module._softmax(module.scores("3"), 1)
+    words, weights = module.WORDS["3"], module.softmax(module.scores("3"), 1)
     made = module.question({"lie": "across", "scores_of": "3"})
     verdict = made.judge(attention_heatmap(weights, words, words, title="Who looks at whom?"))
     assert verdict.misconception == "turned" and points(made, verdict) == 0

@@ -503,7 +503,7 @@ def test_its_feedback_shows_no_hidden_number_and_no_zero_that_nobody_gave(class_
 
 
 def test_it_releases_only_what_is_proved(class_, monkeypatch):
-    monkeypatch.setattr(nbgrader_parts, "Sandbox", lambda forbidden, _: Sandbox(forbidden, True))
+    monkeypatch.setattr(nbgrader_parts, "Sandbox", lambda forbidden: Sandbox(forbidden, True))
     prove = release.faults
     monkeypatch.setattr(release, "faults", lambda *_: [])       # that it is right is tested elsewhere
     path = class_.path("source", "hw1", "hw1.ipynb")

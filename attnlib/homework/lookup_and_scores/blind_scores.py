@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from attnlib.exercises.learner_test import Implementation, LearnerTest
-from attnlib.homework.assignment import SO_FAR, VISIBLE, Question, counted
+from attnlib.core.softmaxes import softmax
+from attnlib.exercises.learner_test import Implementation
+from attnlib.homework.assignment import VISIBLE, Question, judge_of_tests
 
 CHOICES = {"true_of": ("blind", "sighted"), "first_argument": ("query", "keys")}
 LESSON = None
@@ -67,10 +68,8 @@ def _judge_for(blind, query_first):
             )
             for name, weights, sighted, mistake, told in (models[:3] if seed is None else models)
         )  # fmt: skip
-        if seed is not None:
-            return LearnerTest(tried, said, praise, order=seed)(test)
         shown = f"{len(tried)} of {len(models)} ways of scoring"
-        return counted(LearnerTest(tried, said, SO_FAR)(test), test, shown, "others")
+        return judge_of_tests(tried, said, praise, test, seed, shown)
 
     return judge
 
@@ -92,11 +91,6 @@ def _called(weights, query_first):
     return called if query_first else lambda keys, query: called(query, keys)
 
 
-def _softmax(scores):
-    e = np.exp(scores - scores.max())
-    return e / e.sum()
-
-
 def _models(rng):
     """Name, weights, whether it looks, and what fools a test about it."""
     w, u, v = rng.normal(size=(4, 4)), rng.normal(size=(4, 4)), rng.normal(size=4)
@@ -107,25 +101,25 @@ def _models(rng):
         return np.random.default_rng(drawn_by).normal(size=(n, 4))
 
     return (
-        ("the dot product", lambda q, k: _softmax(k @ q), True, "sighted_missed",
+        ("the dot product", lambda q, k: softmax(k @ q), True, "sighted_missed",
          "looks at every number of the query."),
-        ("w . [q; k]", lambda q, k: _softmax(q @ one[:4] + k @ one[4:]), False, "sum_taken_for_a_look",
+        ("w . [q; k]", lambda q, k: softmax(q @ one[:4] + k @ one[4:]), False, "sum_taken_for_a_look",
          "adds one number that comes from the query to every score. The softmax takes it out again; what is "
          "left "
          "of it is rounding."),
-        ("v . tanh(W q + U k)", lambda q, k: _softmax(np.tanh(q @ w + k @ u) @ v), True, "sighted_missed",
+        ("v . tanh(W q + U k)", lambda q, k: softmax(np.tanh(q @ w + k @ u) @ v), True, "sighted_missed",
          "bends the sum of query and key before it is read, so the query stays in the weights."),
         ("equal weights", lambda q, k: np.full(len(k), 1 / len(k)), False, "uniform_missed",
          "gives every key the same."),
-        ("the direction of the query", lambda q, k: _softmax(k @ q / max(np.linalg.norm(q), 1e-9)), True,
+        ("the direction of the query", lambda q, k: softmax(k @ q / max(np.linalg.norm(q), 1e-9)), True,
          "only_lengths_tried", "depends on the query's direction alone: a query and its multiples get the "
                                "same "
          "weights. Do your queries differ in direction?"),
-        ("one number of the query", lambda q, k: _softmax(k[:, 0] * q[2]), True, "one_number_missed",
+        ("one number of the query", lambda q, k: softmax(k[:, 0] * q[2]), True, "one_number_missed",
          "looks at the third number of the query and no other. Do your queries differ in all of them?"),
-        ("the query alone", lambda q, k: _softmax(own_rows(len(k)) @ q), True,
+        ("the query alone", lambda q, k: softmax(own_rows(len(k)) @ q), True,
          "query_alone_missed", "does not look at the keys and does look at the query."),
-        ("only long queries", lambda q, k: _softmax(k @ q * max(np.linalg.norm(q) - 4, 0)), True,
+        ("only long queries", lambda q, k: softmax(k @ q * max(np.linalg.norm(q) - 4, 0)), True,
          "only_short_queries_tried", "looks at a query only when it is longer than 4. Are all of yours "
                                      "short?"),
     )  # fmt: skip

@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from attnlib.core.softmaxes import softmax
 from attnlib.exercises.verdict import right, unreadable, wrong
 from attnlib.homework.assignment import Question, words_missing
-from attnlib.homework.figures import FigureData, figure_data
+from attnlib.homework.figures import figure_of
 
 CHOICES = {"lie": ("down", "across"), "scores_of": ("0", "1", "2", "3")}
 LESSON = None
@@ -63,33 +64,28 @@ def question(choice):
     )  # fmt: skip
 
 
-def _softmax(scores, axis):
-    e = np.exp(scores - scores.max(axis=axis, keepdims=True))
-    return e / e.sum(axis=axis, keepdims=True)
-
-
 def _judge_for(choice):
     words, s = WORDS[choice["scores_of"]], scores(choice["scores_of"])
     turned = (lambda a: a) if choice["lie"] == "down" else (lambda a: a.T)
-    wanted = turned(_softmax(s, 1))
+    wanted = turned(softmax(s, 1))
     down, across = ("quer", "key") if choice["lie"] == "down" else ("key", "quer")
     known = (
         ("turned", wanted.T, f"The map is turned: queries lie {choice['lie']}, keys the other way."),
         ("scores_drawn", turned(s), "These are the scores. Draw the weights: each query's sum to 1."),
         ("scores_drawn_and_turned", turned(s).T,
          "These are the scores, turned. Draw the weights: each query's sum to 1."),
-        ("softmax_over_the_queries", turned(_softmax(s, 0)),
+        ("softmax_over_the_queries", turned(softmax(s, 0)),
          "The weights of each key sum to 1. Those of each query must: a query shares its weight out among "
          "the keys."),
         ("softmax_over_everything", turned(np.exp(s) / np.exp(s).sum()),
          "All weights together sum to 1. Those of each query must."),
-        ("scaled", turned(_softmax(s / np.sqrt(len(words)), 1)),
+        ("scaled", turned(softmax(s / np.sqrt(len(words)), 1)),
          "The scores have been divided by something. Take them as they are."),
         ("not_shared", turned(np.exp(s)), "These are exponentials; divide each query's by their sum."),
     )  # fmt: skip
 
     def judge(answer, seed=None):
-        found = answer if isinstance(answer, FigureData) else figure_data(answer)
+        found = figure_of(answer)
         if found is None:
             return unreadable("Let `figure` be the Matplotlib figure, as plt.subplots() returns it first.")
         maps = [(axes, image) for axes in found.axes for image in axes.images if image.shape == wanted.shape]

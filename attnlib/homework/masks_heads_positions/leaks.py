@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnlib.exercises.learner_test import Implementation, LearnerTest
-from attnlib.homework.assignment import SO_FAR, Question, counted
+from attnlib.exercises.learner_test import Implementation
+from attnlib.homework.assignment import Question, judge_of_tests
 
 CHOICES = {"time": ("second", "first"), "may_read": ("own", "past")}
 LESSON = None
@@ -93,13 +93,11 @@ def _judge_for(second, own):
             for shape in shapes
             for name, made, leaky, mistake, told in (described[:4] if seed is None else described)
         )  # fmt: skip
-        if seed is not None:
-            verdict = LearnerTest(tried, said, praise, order=seed)(test)
-            # Who lets an output read its own place has written another class's detector.
-            elsewhere = not own and verdict.misconception == "next_place"
-            return replace(verdict, slip=False, convention=True) if elsewhere else verdict
         shown = f"{len(tried)} of {len(described)} models, in one shape"
-        return counted(LearnerTest(tried, said, SO_FAR)(test), test, shown, "others, and other shapes")
+        verdict = judge_of_tests(tried, said, praise, test, seed, shown, "others, and other shapes")
+        # Who lets an output read its own place has written another class's detector.
+        elsewhere = not own and verdict.misconception == "next_place"
+        return replace(verdict, slip=False, convention=True) if elsewhere else verdict
 
     return judge
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from attnlib.exercises.verdict import right, unreadable, wrong
 from attnlib.homework.assignment import Question, words_missing
-from attnlib.homework.figures import FigureData, figure_data
+from attnlib.homework.figures import figure_of
 
 N, WIDTH = 60, 32
 CHOICES = {
@@ -138,7 +138,7 @@ def _judge_for(choice):
         return np.allclose(ours, theirs, atol=1e-3)
 
     def judge(answer, seed=None):
-        found = answer if isinstance(answer, FigureData) else figure_data(answer)
+        found = figure_of(answer)
         if found is None:
             return unreadable("Let `figure` be the Matplotlib figure, as plt.subplots() returns it first.")
         with_lines = [(axes, [line for line in axes.lines if len(line[1]) == len(line[2]) == N])

@@ -4,7 +4,7 @@ import numpy as np
 
 from attnlib.exercises.verdict import right, unreadable, wrong
 from attnlib.homework.assignment import Question, words_missing
-from attnlib.homework.figures import FigureData, figure_data
+from attnlib.homework.figures import figure_of
 
 CHOICES = {"shown": ("largest", "heard"), "over_queries": ("mean", "median"), "key_count": ("8", "16", "32")}
 LESSON = None
@@ -148,7 +148,7 @@ def _judge_for(shown, by, n):
         return _BY[by](_OF[shown](_softmax(s, 1)))
 
     def judge(answer, seed=None):
-        found = answer if isinstance(answer, FigureData) else figure_data(answer)
+        found = figure_of(answer)
         if found is None:
             return unreadable("Let `figure` be the Matplotlib figure, as plt.subplots() returns it first.")
         drawn = [(axes, _lines(axes)) for axes in found.axes]

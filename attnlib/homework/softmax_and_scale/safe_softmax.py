@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from attnlib.exercises.learner_test import Implementation, LearnerTest
-from attnlib.homework.assignment import SO_FAR, Question, counted
+from attnlib.exercises.learner_test import Implementation
+from attnlib.homework.assignment import Question, judge_of_tests
 
 CHOICES = {"says_true_of": ("safe", "unsafe"), "one_query_is": ("row", "column")}
 LESSON = None
@@ -64,10 +64,8 @@ def _judge_for(safe, row):
                            told)
             for name, f, is_safe, mistake, told in (models[:4] if seed is None else models)
         )  # fmt: skip
-        if seed is not None:
-            return LearnerTest(tried, always, praise, order=seed)(test)
         shown = f"{len(tried)} of {len(models)} softmaxes"
-        return counted(LearnerTest(tried, always, SO_FAR)(test), test, shown, "others")
+        return judge_of_tests(tried, always, praise, test, seed, shown)
 
     return judge
 

@@ -4,6 +4,7 @@ from math import ceil, floor
 
 import numpy as np
 
+from attnlib.core.softmaxes import softmax
 from attnlib.exercises.answers import numbers
 from attnlib.exercises.verdict import right, wrong
 from attnlib.homework.assignment import Question
@@ -37,11 +38,6 @@ def _norm(w):
     return float(np.linalg.norm(np.diag(w) - np.outer(w, w)))
 
 
-def _softmax(row):
-    e = np.exp(row - row.max())
-    return e / e.sum()
-
-
 def bounds(largest, n):
     """The least norm asked of the first row, and the most of the second."""
     even = np.array([largest, *[(1 - largest) / (n - 1)] * (n - 1)])
@@ -61,7 +57,7 @@ def judge_for(largest, n):
         rows, complaint = numbers(answer, (2, n), "rows")
         if complaint:
             return complaint
-        w = np.array([_softmax(row) for row in rows])
+        w = np.array([softmax(row) for row in rows])
         norms = [_norm(row) for row in w]
         told = (f"The largest weights are {w[0].max():.3f} and {w[1].max():.3f}, the norms {norms[0]:.3f} "
                 f"and {norms[1]:.3f}. ")  # fmt: skip
