@@ -59,7 +59,7 @@ CELLS = [
     ("no_stderr", lambda s: s.first.outputs.append(s.stream("Warning: w", "stderr")), "Warning: w"),
     ("errors", lambda s: s.first.outputs.append(_error()), "ValueError without the tag"),
     ("errors", lambda s: s.first.metadata.update(tags=["raises-exception"]), "holds no error"),
-    ("no_address", lambda s: s.first.outputs.append(s.stream("<A at 0x7f3a5c0d>")), "0x7f3a5c0d"),
+    ("no_address", lambda s: s.first.outputs.append(s.stream("<A at 0x7f3a5c0d>")), "object's address"),
     ("no_machine_path", lambda s: s.first.outputs.append(s.stream("in /tmp/a.py")), "/tmp/a.py"),
     ("no_widget", lambda s: s.first.outputs.append(_widget()), "widget"),
     ("printed", lambda s: s.first.update(outputs=[]), "no output is stored"),
