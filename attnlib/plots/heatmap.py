@@ -4,12 +4,14 @@ from math import ceil
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from attnlib.plots._inputs import to_weights, to_words, weight_text
 from attnlib.plots.style import (
     DPI,
     FAINT,
     HEIGHT,
+    PALETTE,
     PIXELS_PER_POINT,
     TEXT,
     WEIGHT_MAP,
@@ -29,10 +31,12 @@ _LINE = 1.2 * _EM                       # pixels from one line of text to the ne
 _TALLEST_CELL = 60                      # pixels
 _COLOUR_BAR = 110                       # pixels that it takes at the right
 _FLATTEST = 0.6                         # height of a cell, as a part of its width
+_SURE, _POSSIBLE = 4, 1.5               # width of a link's frame, in points
+_LEGEND = "thick frame: sure link    thin frame: possible link"
 
 
 @use_style()
-def attention_heatmap(weights, queries, keys, *, title=None):
+def attention_heatmap(weights, queries, keys, *, sure=(), possible=(), title=None):
     """Draw attention weights: queries down, keys across, white for 0 and dark blue for 1.
 
     Parameters
@@ -41,6 +45,9 @@ def attention_heatmap(weights, queries, keys, *, title=None):
         Each in 0..1. A dict gives one panel an entry, side by side; its keys are their titles.
     queries, keys : Lq and Lk words
         The tokens on the two axes, shared by all panels.
+    sure, possible : collections of pairs (query, key), optional
+        Cells that get a thick or a thin frame, in every panel: the links of a word alignment. What is
+        sure may stand among the possible too; its frame is thick.
     title : str, optional
         The question that the figure answers.
 
@@ -53,7 +60,7 @@ def attention_heatmap(weights, queries, keys, *, title=None):
     Raises
     ------
     ValueError, TypeError
-        For weights that do not fit the words or do not lie in 0..1.
+        For weights that do not fit the words or do not lie in 0..1, for links that are no cells.
 
     Examples
     --------
@@ -63,8 +70,10 @@ def attention_heatmap(weights, queries, keys, *, title=None):
     queries, keys = to_words(queries, "queries"), to_words(keys, "keys")
     shape = len(queries), len(keys)
     panels = _panels(weights, "weights", "map", lambda panel, name: to_weights(panel, shape, name))
+    links = _links(sure, possible, shape)
     beside = _pixels(queries) + 60 + 30 * (len(panels) - 1)   # words, "query", between panels
     around = 50 + 40 * (title is not None) + 30 * isinstance(weights, dict)   # "key", titles
+    around += 30 * bool(links)                                                # the legend
     cell, upright = _cells(len(panels), len(queries), keys, beside, around)
     numbers = (
         max(len(queries), len(keys)) <= LARGEST_WITH_NUMBERS and cell[0] > text_width("0.00") + 2
@@ -77,6 +86,12 @@ def attention_heatmap(weights, queries, keys, *, title=None):
     axes = _draw_panels(
         fig, panels, WEIGHT_MAP, cell, queries, keys, _LINE if upright else 0, 90 if upright else 0
     )
+    for ax in axes:
+        for (row, column), width in links.items():
+            ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor=PALETTE[1],
+                                   linewidth=width, zorder=3))
+    if links:
+        fig.supxlabel(_LEGEND, fontsize="medium")
     if not numbers:
         fig.colorbar(axes[-1].images[0], ax=list(axes), label="weight", ticks=[0, 0.5, 1])
     if title is not None:
@@ -86,6 +101,23 @@ def attention_heatmap(weights, queries, keys, *, title=None):
         for ax, panel in zip(axes, panels.values(), strict=True):
             _write_numbers(ax, panel)
     return fig
+
+
+def _links(sure, possible, shape):
+    """The width of the frame of each linked cell; what is sure outweighs what is possible."""
+    links = {}
+    for name, pairs, width in (("possible", possible, _POSSIBLE), ("sure", sure, _SURE)):
+        for pair in pairs:
+            try:
+                row, column = (int(index) for index in pair)
+            except (TypeError, ValueError):
+                raise TypeError(f"{name} must hold pairs (query, key); got {pair!r} among them.") from None
+            if not (0 <= row < shape[0] and 0 <= column < shape[1]):
+                raise ValueError(
+                    f"{name} links query {row} with key {column}, but the labels call for {shape}."
+                )
+            links[row, column] = width
+    return links
 
 
 def _draw_panels(fig, panels, colours, cell, queries, keys, needed, rotation):

@@ -106,3 +106,41 @@ def test_bad_words_are_named():
         attention_heatmap([[1]], 1, "a")
     with pytest.raises(ValueError, match="keys is empty"):
         attention_heatmap([[1]], "a", [])
+
+
+def frames(ax):
+    return {(round(p.get_y() + 0.5), round(p.get_x() + 0.5)): p.get_linewidth() for p in ax.patches}
+
+
+def test_links_are_framed_in_every_panel_and_sure_ones_thicker(weights, words, assert_readable):
+    fig = attention_heatmap({"a": weights, "b": weights.T}, words, words, title="Is it the alignment?",
+                            sure={(0, 0), (3, 5)}, possible={(3, 5), (2, 3)})
+    for ax in fig.axes:
+        found = frames(ax)
+        assert found.keys() == {(0, 0), (3, 5), (2, 3)}
+        assert found[0, 0] == found[3, 5] > found[2, 3] > 0
+    assert fig.get_supxlabel() == "thick frame: sure link    thin frame: possible link"
+    assert_readable(fig)
+
+
+def test_without_links_there_is_no_legend(weights, words):
+    fig = attention_heatmap(weights, words, words)
+    assert not fig.get_supxlabel() and not fig.axes[0].patches
+
+
+def test_many_links_stay_readable_beside_a_colour_bar(assert_readable):
+    fig = attention_heatmap(np.full((12, 14), 0.1), ["transformer"] * 12, ["变形金刚"] * 14,
+                            sure=[(i, i) for i in range(12)], title="Where?")
+    assert len(fig.axes[0].patches) == 12 and fig.bbox.height <= 500
+    assert_readable(fig)
+
+
+@pytest.mark.parametrize("links, error, message", [
+    ({"sure": [(0, 2)]}, ValueError, r"sure links query 0 with key 2, .* call for \(2, 2\)"),
+    ({"possible": [(-1, 0)]}, ValueError, "possible links query -1 with key 0"),
+    ({"sure": [3]}, TypeError, r"sure must hold pairs \(query, key\); got 3"),
+    ({"possible": [(1, 0, 0)]}, TypeError, "possible must hold pairs"),
+])
+def test_bad_links_are_named(links, error, message):
+    with pytest.raises(error, match=message):
+        attention_heatmap(np.full((2, 2), 0.5), "ab", "ab", **links)
