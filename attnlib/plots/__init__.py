@@ -15,6 +15,7 @@ from attnlib.plots.notebook import show
 from attnlib.plots.panels import panels
 from attnlib.plots.style import use_style
 from attnlib.plots.table import attention_table
+from attnlib.plots.tree import word_tree
 from attnlib.plots.vectors import plane
 from attnlib.plots.walks import walks
 
@@ -33,4 +34,5 @@ __all__ = [
     "use_style",
     "walks",
     "weight_bars",
+    "word_tree",
 ]
