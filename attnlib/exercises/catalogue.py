@@ -1,6 +1,7 @@
 """All exercises, in the order of the lessons."""
 
 from attnlib.exercises import (
+    alignments,
     dropout,
     hardware_side,
     head_side,
@@ -15,6 +16,7 @@ from attnlib.exercises import (
     multi_head,
     orders,
     positions,
+    roles,
     saturation,
     scaling,
     score_functions,
@@ -50,7 +52,9 @@ EXERCISES = {
         dropout,
         positions,
         orders,
+        roles,
         three_attentions,
+        alignments,
         transformer,
         llama3,
         head_side,
