@@ -1,10 +1,12 @@
-"""The course's small data: the running example, and what lies in ``data/``."""
+"""The course's small data: the running example, the grammar's sentences, and what lies in ``data/``."""
 
 import json
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+
+from attnlib.translation.corpus import translation_pairs as translation_pairs
 
 # Beside this file in an installed package, one folder up in a checkout.
 _HERE = Path(__file__).resolve().parent

@@ -1,0 +1,1 @@
+"""Chinese and English sentences from a small grammar, with gold links from word to word."""
