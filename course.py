@@ -497,6 +497,8 @@ def homework(arguments):
 
 def test(arguments):
     set_up("test")
+    # The whole suite in two processes; a file stays in one, for a notebook's cells run in order.
+    arguments = arguments or ["-n", "2", "--dist", "loadfile"]
     return run("-m", "pytest", *arguments, **one_thread())
 
 

@@ -286,7 +286,15 @@ def test_a_damaged_stamp_means_a_new_set_up(course, checkout):
         checkout.commands()
         course.STAMP.write_text(damage, encoding="utf-8")
         assert course.main(["test"]) == 0
-        assert checkout.commands()[-1] == "-m pytest"
+        assert checkout.commands()[-1].startswith("-m pytest")
+
+
+@posix
+def test_the_whole_suite_runs_in_two_processes_and_a_named_part_in_one(course, checkout):
+    assert course.main(["test"]) == 0
+    assert checkout.commands()[-1] == "-m pytest -n 2 --dist loadfile"
+    assert course.main(["test", "tests/core", "-x"]) == 0
+    assert checkout.commands()[-1] == "-m pytest tests/core -x"
 
 
 def test_lab_says_when_a_newer_lesson_exists_until_it_was_laid(course, checkout, monkeypatch, capsys):
