@@ -21,6 +21,10 @@ from importlib import import_module
 __version__ = "0.1.0"
 
 _HOME = {
+    "IBMModel1": "analysis.alignments",
+    "alignment_error_rate": "analysis.alignments",
+    "attention_alignment": "analysis.alignments",
+    "diagonal_alignment": "analysis.alignments",
     "circuit_eigenvalues": "analysis.circuits",
     "composition_score": "analysis.circuits",
     "copying_score": "analysis.circuits",
