@@ -2,10 +2,12 @@
 
 from attnlib.exercises import (
     alignments,
+    circuits,
     dropout,
     hardware_side,
     head_side,
     heads,
+    induction,
     leaks,
     linear,
     llama3,
@@ -56,6 +58,8 @@ EXERCISES = {
         three_attentions,
         alignments,
         transformer,
+        circuits,
+        induction,
         llama3,
         head_side,
         hardware_side,
