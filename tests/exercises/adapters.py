@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 import attnlib
+from attnlib.analysis import alignments
 from attnlib.core import (
     luong,
     masks,
@@ -335,6 +336,19 @@ def _padded(q, k, v, key_padding_mask):
     return attnlib.attention(q, k, v, ~key_padding_mask[:, None, None, :])
 
 
+def _error_rate(original, compute):
+    def wrong(found, sure, possible):
+        right = original(found, sure, possible)                # what it refuses stays refused
+        sides = [[links] if isinstance(links, (set, frozenset)) else links
+                 for links in (found, sure, possible)]
+        found, sure, possible = ([frozenset(links) for links in side] for side in sides)
+        if not any(map(len, found + sure)):                    # nothing found and nothing sure
+            return right
+        return float(compute(found, sure, [s | p for s, p in zip(sure, possible, strict=True)]))
+
+    return wrong
+
+
 _SOFTMAXES, _STATISTICS = "tests/core/test_softmaxes.py", "tests/core/test_statistics.py"
 _MASKS, _HEADS = "tests/core/test_masks.py", "tests/layers/test_multi_head.py"
 _SPARSE, _SINKS = "tests/core/test_sparse_softmaxes.py", "tests/core/test_sinks.py"
@@ -399,4 +413,7 @@ ADAPTERS = {
     "local_weights": Adapter(
         lambda scores, position, half_window: attnlib.local_p_weights(scores, position, half_window), luong,
         "local_p_weights", _local, _LUONG),
+    "alignment_error_rate": Adapter(
+        lambda found, sure, possible: np.float64(attnlib.alignment_error_rate(found, sure, possible)),
+        alignments, "alignment_error_rate", _error_rate, "tests/analysis/test_alignments.py"),
 }  # fmt: skip
