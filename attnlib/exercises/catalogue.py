@@ -3,6 +3,7 @@
 from attnlib.exercises import (
     alignments,
     circuits,
+    decoders,
     dropout,
     hardware_side,
     head_side,
@@ -28,6 +29,7 @@ from attnlib.exercises import (
     start,
     three_attentions,
     transformer,
+    transformer_parts,
     vectors,
     weights,
 )
@@ -57,7 +59,9 @@ EXERCISES = {
         roles,
         three_attentions,
         alignments,
+        transformer_parts,
         transformer,
+        decoders,
         circuits,
         induction,
         llama3,
