@@ -3,6 +3,7 @@
 from attnlib.exercises import (
     alignments,
     circuits,
+    cutoffs,
     decoders,
     dropout,
     hardware_side,
@@ -32,6 +33,7 @@ from attnlib.exercises import (
     transformer_parts,
     vectors,
     weights,
+    word_trees,
 )
 
 EXERCISES = {
@@ -62,6 +64,8 @@ EXERCISES = {
         transformer_parts,
         transformer,
         decoders,
+        word_trees,
+        cutoffs,
         circuits,
         induction,
         llama3,

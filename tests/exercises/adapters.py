@@ -5,6 +5,7 @@ function is replaced by one that makes a mistake which the exercise knows. Each 
 with an exercise to attnlib adds its line to `ADAPTERS`.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
@@ -15,6 +16,7 @@ import torch
 import attnlib
 from attnlib.analysis import alignments
 from attnlib.core import (
+    huffman,
     luong,
     masks,
     positions,
@@ -349,6 +351,17 @@ def _error_rate(original, compute):
     return wrong
 
 
+def _word_probability(h, word, nodes, codes, points):
+    tree = huffman.HuffmanTree(codes, points, None)
+    return np.exp(attnlib.hierarchical_log_prob(h, np.array(word), nodes, tree))
+
+
+def _expected_work(counts, d, cutoffs, div_value):
+    with warnings.catch_warnings(action="ignore"):      # a cluster may read nothing here
+        layer = attnlib.AdaptiveLogSoftmax(d, len(counts), cutoffs, div_value=float(div_value))
+    return layer.multiply_adds(counts)
+
+
 _SOFTMAXES, _STATISTICS = "tests/core/test_softmaxes.py", "tests/core/test_statistics.py"
 _MASKS, _HEADS = "tests/core/test_masks.py", "tests/layers/test_multi_head.py"
 _SPARSE, _SINKS = "tests/core/test_sparse_softmaxes.py", "tests/core/test_sinks.py"
@@ -416,4 +429,8 @@ ADAPTERS = {
     "alignment_error_rate": Adapter(
         lambda found, sure, possible: np.float64(attnlib.alignment_error_rate(found, sure, possible)),
         alignments, "alignment_error_rate", _error_rate, "tests/analysis/test_alignments.py"),
+    "expected_questions": Adapter(
+        lambda counts: attnlib.expected_code_length(attnlib.huffman_tree(counts), counts)),
+    "word_probability": Adapter(_word_probability),
+    "expected_work": Adapter(_expected_work),
 }  # fmt: skip
