@@ -13,6 +13,7 @@ from attnlib.plots.lines import curves
 from attnlib.plots.masks import mask_maps
 from attnlib.plots.notebook import show
 from attnlib.plots.panels import panels
+from attnlib.plots.stages import transformer_stages
 from attnlib.plots.style import use_style
 from attnlib.plots.table import attention_table
 from attnlib.plots.tree import word_tree
@@ -31,6 +32,7 @@ __all__ = [
     "panels",
     "plane",
     "show",
+    "transformer_stages",
     "use_style",
     "walks",
     "weight_bars",
