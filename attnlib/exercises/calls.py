@@ -185,10 +185,16 @@ def uses_the_package(function):
         return function.uses_the_package
     if any(_of_the_package(name) for name in _named(function, "IMPORT_NAME")):
         return True
+    found = used_from_outside(function)
+    return any(_of_the_package(getattr(x, "__module__", None) or getattr(x, "__name__", "")) for x in found)
+
+
+def used_from_outside(function):
+    """What the global names in a function refer to, and what it holds of the functions around it."""
     names = _named(function, "LOAD_GLOBAL", "LOAD_NAME")
     found = [getattr(function, "__globals__", {}).get(name) for name in names]
-    found += [cell.cell_contents for cell in getattr(function, "__closure__", None) or () if _filled(cell)]
-    return any(_of_the_package(getattr(x, "__module__", None) or getattr(x, "__name__", "")) for x in found)
+    cells = getattr(function, "__closure__", None) or ()
+    return found + [cell.cell_contents for cell in cells if _filled(cell)]
 
 
 def imports_torch(function):
@@ -234,9 +240,11 @@ def failure(error):
 
 
 def copy_of(argument):
-    """A copy of an array or tensor that lies in memory as it does; other things as they are."""
+    """A copy of an array or tensor that lies in memory as it does, and of a dict of them; else as it is."""
     if isinstance(argument, np.ndarray):
         return argument.copy(order="K")
+    if type(argument) is dict:
+        return {name: copy_of(value) for name, value in argument.items()}
     if is_tensor(argument):
         return _tensor_copy(argument)
     return argument
@@ -262,7 +270,9 @@ def is_tensor(x):
 
 
 def same(a, b):
-    """Whether an array or tensor is as its copy is; other things count as unchanged."""
+    """Whether an array or tensor, or a dict of them, is as its copy is; other things count as unchanged."""
+    if type(a) is type(b) is dict:
+        return a.keys() == b.keys() and all(same(value, b[name]) for name, value in a.items())
     if not isinstance(a, np.ndarray) and not is_tensor(a):
         return True
     return a.shape == b.shape and a.dtype == b.dtype and bool(((a == b) | ((a != a) & (b != b))).all())

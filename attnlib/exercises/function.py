@@ -440,6 +440,7 @@ def _misfit(function, compute, case):
 def _exchangeable(one, other):
     """Whether two cases differ in the numbers of their arrays alone, and need no gradient."""
     return not (one.gradient_of or other.gradient_of) and len(one.args) == len(other.args) and all(
+        a is b if type(a) is dict else
         shapes(a) == shapes(b) and getattr(a, "dtype", a) == getattr(b, "dtype", b)
         for a, b in zip(one.args, other.args, strict=True)
     )

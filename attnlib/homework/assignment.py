@@ -23,6 +23,7 @@ ASSIGNMENTS = {
     "hw1": "lookup_and_scores",
     "hw2": "softmax_and_scale",
     "hw3": "masks_heads_positions",
+    "hw4": "a_model_whole",
 }
 SAMPLE_SEED = 0     # the seed of the class whose sources lie in notebooks/homework, solutions included
 VISIBLE = 1         # seeds the cases that a student's own check runs
@@ -270,7 +271,7 @@ def filled(template, conventions, choice):
     return template
 
 
-def judge_of_variant(compute, conventions, choice, mistakes, cases, praise, *, visible, properties=()):
+def judge_of_variant(compute, conventions, choice, mistakes, cases, praise, *, visible, **named):
     """A judge of functions under the conventions of one class.
 
     Parameters
@@ -287,8 +288,8 @@ def judge_of_variant(compute, conventions, choice, mistakes, cases, praise, *, v
     praise : str
     visible : int
         How many of the cases a student's own check runs.
-    properties : tuple of callable
-        As in `FunctionExercise`.
+    **named
+        ``properties``, ``atol`` and so on, as in `FunctionExercise`.
 
     Returns
     -------
@@ -303,8 +304,8 @@ def judge_of_variant(compute, conventions, choice, mistakes, cases, praise, *, v
     def judge(function, seed=None):
         every = cases(np.random.default_rng(VISIBLE if seed is None else seed), ours)
         if seed is not None:
-            return FunctionExercise(reference, lambda: every, known, praise, properties)(function)
-        verdict = FunctionExercise(reference, lambda: every[:visible], known, SO_FAR, properties)(function)
+            return FunctionExercise(reference, lambda: every, known, praise, **named)(function)
+        verdict = FunctionExercise(reference, lambda: every[:visible], known, SO_FAR, **named)(function)
         shown = f"{visible} of {len(every)} cases"
         return counted(verdict, function, shown, "others, and other numbers in all")
 

@@ -14,6 +14,8 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from attnlib.homework.assignment import ASSIGNMENTS
+
 FOLDERS = ("source", "release", "submitted", "graded", "feedback")
 REGRADE = (
     "Whoever thinks that the grader is wrong writes to the lecturer within a week of the feedback; the whole "
@@ -197,7 +199,7 @@ def make(folder, name, seed=None, **settings):
         raise ClassError(f"{folder} holds a class already; choose another folder, or change its class.json.")
     told = {
         "name": name, "seed": secrets.randbits(63) if seed is None else seed,
-        "due": {"hw1": None, "hw2": None, "hw3": None},
+        "due": dict.fromkeys(ASSIGNMENTS),
         "late_days": 3, "penalty_percent_a_day": 10, "regrade": REGRADE, "timezone": "UTC", "students": [],
     } | settings  # fmt: skip
     _checked(folder / "class.json", told)

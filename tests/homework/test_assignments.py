@@ -23,9 +23,12 @@ def variants(question):
     return [dict(zip(question.CHOICES, each, strict=True)) for each in product(*question.CHOICES.values())]
 
 
-def namespace(made):
-    """What the locked cells of a notebook define before this question."""
+def namespace(id, question, made):
+    """What the locked cells of a notebook define before this question is answered."""
     names = {"np": np}
+    every = assignment.module(id).QUESTIONS
+    for earlier in every[: every.index(question)]:
+        exec(earlier.question(variants(earlier)[0]).given, names)
     exec(made.given, names)
     return names
 
@@ -35,7 +38,7 @@ def answered(id, question, number):
     """The question in one variant, and the answer of its solution."""
     choice = variants(question)[number]
     made = question.question(choice)
-    names = namespace(made)
+    names = namespace(id, question, made)
     exec(source._solved(made), names)
     return made, names[made.name]
 
@@ -58,7 +61,7 @@ def test_what_is_released_is_unanswered(id, question):
         made = question.question(choice)
         if made.kind == "written":
             continue
-        names = namespace(made)
+        names = namespace(id, question, made)
         stub = source._without_solution(source._solved(made), source.CODE_STUB)
         exec(stub, names)
         verdict = judged(made, names[made.name], HIDDEN)
