@@ -1,5 +1,6 @@
 """How the learning rate changes from step to step."""
 
+import math
 from numbers import Real
 
 from attnlib.core.arrays import valid_length, whole_number
@@ -46,3 +47,51 @@ def noam_rate(step, d_model=512, warm_up=4000, factor=1.0):
         raise TypeError(f"factor must be a number; got {factor!r}")
     step = max(step, 1)
     return factor * d_model**-0.5 * min(step**-0.5, step * warm_up**-1.5)
+
+
+def cosine_rate(step, steps, warm_up=100, highest=1.0):
+    """A learning rate that rises in a line, then falls to zero along half a cosine.
+
+    ``highest * step / warm_up`` up to ``step = warm_up``, then
+    ``highest * (1 + cos(pi * (step - warm_up) / (steps - warm_up))) / 2``; zero from ``steps`` on.
+
+    Parameters
+    ----------
+    step : int >= 0
+        Steps from 1 on.
+    steps : int >= 1
+    warm_up : int >= 0
+        Steps until the rate is highest; with ``warm_up >= steps`` it never falls.
+    highest : float
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is no number of its kind.
+
+    References
+    ----------
+    Loshchilov and Hutter 2017, arXiv 1608.03983, equation 5, without restarts and down to zero.
+
+    Examples
+    --------
+    >>> [round(cosine_rate(step, 500), 3) for step in (0, 50, 100, 300, 500)]
+    [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
+    step = whole_number(step, f"step must be one integer; got {step!r}")
+    warm_up = whole_number(warm_up, f"warm_up must be one integer; got {warm_up!r}")
+    if min(step, warm_up) < 0:
+        raise ValueError(f"step and warm_up must be at least 0; got {step} and {warm_up}")
+    steps = valid_length(steps, "steps")
+    if isinstance(highest, bool) or not isinstance(highest, Real):
+        raise TypeError(f"highest must be a number; got {highest!r}")
+    if step < warm_up:
+        return highest * step / warm_up
+    if warm_up >= steps:
+        return float(highest)
+    part = min(step - warm_up, steps - warm_up) / (steps - warm_up)
+    return highest * (1 + math.cos(math.pi * part)) / 2

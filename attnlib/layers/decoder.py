@@ -2,6 +2,7 @@
 
 from torch import nn
 
+from attnlib.core.arrays import valid_length
 from attnlib.layers.decoder_cache import CachedAttention
 from attnlib.layers.feed_forward import FeedForward
 from attnlib.layers.residual import Residual
@@ -14,6 +15,8 @@ class DecoderLayer(nn.Module):
     ----------
     d_model, num_heads, d_ff, dropout, norm_first, norm, device, dtype
         As in `EncoderLayer`.
+    cross_heads : int >= 1, optional
+        Heads of the attention to the memory; ``num_heads`` when left out. One alone has one map to read.
 
     Raises
     ------
@@ -31,12 +34,13 @@ class DecoderLayer(nn.Module):
     torch.Size([3, 4, 8])
     """
 
-    def __init__(self, d_model, num_heads, d_ff, *, dropout=0.0, norm_first=False, norm=nn.LayerNorm,
-                 device=None, dtype=None):
+    def __init__(self, d_model, num_heads, d_ff, *, cross_heads=None, dropout=0.0, norm_first=False,
+                 norm=nn.LayerNorm, device=None, dtype=None):
         super().__init__()
         made = {"device": device, "dtype": dtype}
+        cross_heads = num_heads if cross_heads is None else valid_length(cross_heads, "cross_heads")
         self.self_attn = CachedAttention(d_model, num_heads, dropout=dropout, **made)
-        self.cross_attn = CachedAttention(d_model, num_heads, dropout=dropout, **made)
+        self.cross_attn = CachedAttention(d_model, cross_heads, dropout=dropout, **made)
         self.feed_forward = FeedForward(d_model, d_ff, dropout=dropout, **made)
         self.residuals = nn.ModuleList(
             Residual(norm(d_model, **made), dropout=dropout, norm_first=norm_first) for _ in range(3)

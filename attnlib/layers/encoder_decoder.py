@@ -16,6 +16,8 @@ class EncoderDecoder(nn.Module):
         ``num_layers`` in the encoder, and as many in the decoder.
     dropout, norm_first, norm
         As in `EncoderLayer`.
+    cross_heads : int >= 1, optional
+        As in `DecoderLayer`.
     final_norm : bool, optional
         A last norm on both stacks. Left out: with pre-norm, which needs it, and not with the paper's
         post-norm. ``torch.nn.Transformer`` has it in both.
@@ -39,14 +41,15 @@ class EncoderDecoder(nn.Module):
     """
 
     def __init__(self, d_model=512, num_heads=8, num_layers=6, d_ff=2048, *, dropout=0.1, norm_first=False,
-                 final_norm=None, norm=nn.LayerNorm, device=None, dtype=None):
+                 final_norm=None, norm=nn.LayerNorm, cross_heads=None, device=None, dtype=None):
         super().__init__()
         numbers = range(valid_length(num_layers, "num_layers"))
         made = {"device": device, "dtype": dtype}
         settings = {"dropout": dropout, "norm_first": norm_first, "norm": norm, **made}
         final_norm = norm_first if final_norm is None else final_norm
-        for name, stack, layer in (("encoder", Encoder, EncoderLayer), ("decoder", Decoder, DecoderLayer)):
-            layers = [layer(d_model, num_heads, d_ff, **settings) for _ in numbers]
+        for name, stack, layer, more in (("encoder", Encoder, EncoderLayer, {}),
+                                         ("decoder", Decoder, DecoderLayer, {"cross_heads": cross_heads})):
+            layers = [layer(d_model, num_heads, d_ff, **settings, **more) for _ in numbers]
             setattr(self, name, stack(layers, norm(d_model, **made) if final_norm else None))
         self.reset_parameters()
 

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnlib import noam_rate
+from attnlib import cosine_rate, noam_rate
 
 
 def test_agrees_with_the_golden_rates(golden):
@@ -22,6 +23,19 @@ def test_rises_in_a_line_to_the_warm_up_and_falls_with_the_square_root(warm_up, 
     assert noam_rate(0, d_model, warm_up, 3.0) == pytest.approx(3 * noam_rate(1, d_model, warm_up))
 
 
+def test_the_cosine_is_that_of_torch_after_a_line():
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([parameter], lr=0.3)
+    theirs = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=40)
+    for step in range(10, 51):
+        assert cosine_rate(step, 50, 10, 0.3) == pytest.approx(theirs.get_last_lr()[0], abs=1e-12)
+        optimizer.step()
+        theirs.step()
+    assert [cosine_rate(step, 50, 10, 0.3) for step in (0, 5)] == pytest.approx([0, 0.15])
+    assert cosine_rate(50, 50, 10) == cosine_rate(80, 50, 10) == 0
+    assert cosine_rate(60, 50, 50, 2) == 2
+
+
 @pytest.mark.parametrize(
     "call, error, says",
     [
@@ -30,6 +44,10 @@ def test_rises_in_a_line_to_the_warm_up_and_falls_with_the_square_root(warm_up, 
         (lambda: noam_rate(1, 0), ValueError, "d_model must be at least 1"),
         (lambda: noam_rate(1, 8, 0), ValueError, "warm_up must be at least 1"),
         (lambda: noam_rate(1, 8, 10, "2"), TypeError, "factor must be a number; got '2'"),
+        (lambda: cosine_rate(-1, 5), ValueError, "step and warm_up must be at least 0; got -1 and 100"),
+        (lambda: cosine_rate(1, 0), ValueError, "steps must be at least 1"),
+        (lambda: cosine_rate(1, 5, 0.5), TypeError, "warm_up must be one integer; got 0.5"),
+        (lambda: cosine_rate(1, 5, highest="2"), TypeError, "highest must be a number; got '2'"),
     ],
 )
 def test_errors_name_the_argument(call, error, says):

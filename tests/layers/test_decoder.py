@@ -70,3 +70,17 @@ def test_gradients_are_right():
     layer = DecoderLayer(4, 2, 6, **float64)
     inputs = normal(1, 3, 4).requires_grad_(), normal(1, 2, 4).requires_grad_()
     assert torch.autograd.gradcheck(layer, inputs)
+
+
+def test_the_memory_may_have_heads_of_its_own():
+    layer, x, memory = DecoderLayer(12, 3, 20, cross_heads=1, **float64), normal(2, 5, 12), normal(2, 4, 12)
+    assert layer.self_attn.num_heads == 3 and layer.cross_attn.num_heads == 1
+    same = DecoderLayer(12, 3, 20, **float64)
+    assert same.cross_attn.num_heads == 3
+    same.load_state_dict(layer.state_dict())
+    assert not torch.allclose(layer(x, memory), same(x, memory))
+    cache = DecoderCache()
+    pieces = [layer(part, memory, cache=cache.layer(0)) for part in x.split((2, 3), 1)]
+    torch.testing.assert_close(torch.cat(pieces, 1), layer(x, memory))
+    with pytest.raises(ValueError, match="cross_heads must be at least 1; got 0"):
+        DecoderLayer(12, 3, 20, cross_heads=0)

@@ -85,6 +85,13 @@ def test_every_matrix_begins_within_its_glorot_bound():
             assert 0.8 * bound < parameter.abs().max() <= bound
 
 
+def test_only_the_attention_to_the_memory_has_the_cross_heads():
+    model = EncoderDecoder(8, 4, 2, 16, cross_heads=1)
+    heads = {name.rsplit(".")[-1]: part.num_heads for name, part in model.named_modules()
+             if hasattr(part, "num_heads")}  # fmt: skip
+    assert heads == {"self_attn": 4, "cross_attn": 1}
+
+
 def test_errors_name_the_argument():
     model = EncoderDecoder(8, 2, 1, 16)
     with pytest.raises(ValueError, match="num_layers must be at least 1"):
