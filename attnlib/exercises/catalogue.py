@@ -2,6 +2,7 @@
 
 from attnlib.exercises import (
     alignments,
+    bug_hunt,
     circuits,
     cutoffs,
     decoders,
@@ -69,6 +70,7 @@ EXERCISES = {
         circuits,
         induction,
         llama3,
+        bug_hunt,
         head_side,
         hardware_side,
         linear,
