@@ -18,11 +18,13 @@ from attnlib.plots.style import use_style
 from attnlib.plots.table import attention_table
 from attnlib.plots.tree import word_tree
 from attnlib.plots.vectors import plane
+from attnlib.plots.verdicts import caught_by
 from attnlib.plots.walks import walks
 
 __all__ = [
     "attention_heatmap",
     "attention_table",
+    "caught_by",
     "curves",
     "dials",
     "feature_map",
