@@ -7,6 +7,7 @@ Ends with status 1 when a target is missed.
 import json
 import platform
 import sys
+from itertools import chain
 from pathlib import Path
 
 import numpy
@@ -16,6 +17,7 @@ from threadpoolctl import threadpool_limits
 sys.path.insert(0, str(Path(__file__).parent))
 
 import attention  # noqa: E402
+import decoding  # noqa: E402
 from protocol import compare  # noqa: E402
 
 RESULTS = Path(__file__).with_name("results.json")
@@ -30,7 +32,7 @@ def main():
     )
     rows = []
     with threadpool_limits(1):
-        for name, target, ours, reference in attention.cases():
+        for name, target, ours, reference in chain(attention.cases(), decoding.cases()):
             ratio = compare(ours, reference)
             rows.append({"case": name, "target": target, **ratio._asdict()})
             verdict = "met" if ratio.median <= target else "MISSED"
