@@ -276,6 +276,31 @@ def test_arrays_go_in_as_copies_with_their_order_in_memory():
     assert call(lambda a: a, (np.array([np.nan, 1]),)).changed is None
 
 
+def test_a_dict_of_arrays_goes_in_as_a_copy_and_two_are_never_taken_for_one():
+    def total(x, weights):
+        return x @ weights["w"] + weights["b"]
+
+    def made(seed):
+        rng = np.random.default_rng(seed)
+        return rng.normal(size=3), {"w": rng.normal(size=(3, 2)), "b": rng.normal(size=2)}
+
+    cases = [Case("the first", made(1)), Case("the same shapes", made(2))]
+    judge = FunctionExercise(total, lambda: cases, (), "Right.")
+    assert judge(total).passed
+
+    def emptied(x, weights):
+        return x @ weights.pop("w") + weights["b"]
+
+    def added(x, weights):
+        weights["b"] += x @ weights["w"]
+        return weights["b"]
+
+    for function in (emptied, added):
+        verdict = judge(function)
+        assert verdict.misconception == "changes_input" and "argument number 2" in verdict.message
+    assert cases[0].args[1].keys() == {"w", "b"} and judge(total).passed
+
+
 def test_an_endless_function_is_stopped_even_if_it_catches_exceptions():
     def endless(x):
         while True:

@@ -116,7 +116,8 @@ def compute(x, key_mask, w_q, w_k, w_v, w_o, n_heads, n_kv_heads, *, matrices="i
     elif hiding == "multiplied":
         weights = (scores * sees).softmax(axis)
     else:
-        weights = scores.masked_fill(~sees, -torch.inf if hiding == "-inf" else -10.0).softmax(axis)
+        low = {"-inf": -torch.inf, "finite": -1e9, "small": -10.0}[hiding]
+        weights = scores.masked_fill(~sees, low).softmax(axis)
     read = weights @ v
     read = read.reshape(b, length, width) if merged == "from_memory" else (
         read.permute(0, 2, 3, 1).reshape(b, length, width) if merged == "taking_turns"
@@ -160,13 +161,13 @@ MISTAKES = (
     Mistake("future_seen", "Your words see those after them. In a decoder they do not.", {"future": "seen"}),
     Mistake("past_hidden", "Your triangle lies the other way: a word sees those after it and none before.",
             {"future": "alone"}),
-    Mistake("own_word_hidden", "Your words do not see themselves, and the first sees nothing.",
-            {"future": "own_hidden"}),
+    *(Mistake("own_word_hidden", "Your words do not see themselves, and the first sees nothing.",
+              {"future": "own_hidden", "hiding": hiding}) for hiding in ("-inf", "finite")),
     Mistake("next_word_seen", "Your triangle reaches one place too far: a word sees the next one.",
             {"future": "next_seen"}),
     Mistake("padding_seen", "The mask for padding has no effect.", {"pads": "ignored"}),
-    Mistake("queries_hidden", "You hide rows: the mask speaks of keys, and keys lie across.",
-            {"pads": "queries"}),
+    *(Mistake("queries_hidden", "You hide rows: the mask speaks of keys, and keys lie across.",
+              {"pads": "queries", "hiding": hiding}) for hiding in ("-inf", "finite")),
     Mistake("either_will_do", "You show a key that is past or real. It has to be both.", {"seen": "either"}),
     Mistake("no_scale", "Your scores are not divided by the root of d.", {"scale": "none"}),
     Mistake("scale_of_the_model", "You divide by the root of D. A dot product is as long as a head: d.",
@@ -175,8 +176,9 @@ MISTAKES = (
     Mistake("scale_of_the_number", "You divide by the root of the number of heads. The width of a head is "
             "asked for.", {"scale": "number"}),
     Mistake("multiplied_by_the_root", "You multiply by the root of d. Divide by it.", {"scale": "times"}),
-    Mistake("softmax_over_the_queries", "Your softmax runs over the queries. A query shares its weight out "
-            "among the keys: that is the last axis.", {"axis": -2}),
+    *(Mistake("softmax_over_the_queries", "Your softmax runs over the queries. A query shares its weight "
+              "out among the keys: that is the last axis.", {"axis": -2, "hiding": hiding})
+      for hiding in ("-inf", "finite")),
     Mistake("cut_from_memory", "You cut into heads by a reshape alone. The heads come to lie in front, and "
             "no number has moved: heads and words must change places.", {"cut": "from_memory"}),
     Mistake("heads_take_turns", "You let heads take turns, feature by feature. Each has its features side by "

@@ -85,8 +85,12 @@ def question(choice):
 
 
 def _judge_for(sound, logits_first, batch):
-    always = {True: ("always_true", "It answers True whatever it is given."),
-              False: ("always_false", "It answers False whatever it is given.")}  # fmt: skip
+    said = {
+        sound: ("all_sound", "You call all caches sound, and some are faulty. What would a cache get wrong "
+                "if it forgot what came before?"),
+        not sound: ("all_faulty", "You call all caches faulty, and some are sound. Compare logits of the "
+                    "same places, and leave a little room for rounding."),
+    }  # fmt: skip
     praise = "It lets sound caches pass, rounding and all, and finds each fault in the others."
 
     def judge(test, seed=None):
@@ -95,7 +99,7 @@ def _judge_for(sound, logits_first, batch):
                            is_sound == sound, mistake, told)
             for name, fault, is_sound, mistake, told in (CACHES[:4] if seed is None else CACHES)
         )  # fmt: skip
-        return judge_of_tests(tried, always, praise, test, seed, f"{len(tried)} of {len(CACHES)} caches")
+        return judge_of_tests(tried, said, praise, test, seed, f"{len(tried)} of {len(CACHES)} caches")
 
     return judge
 

@@ -128,15 +128,15 @@ def cases(rng, choice):
         return rng.integers(1, 8, number).tolist()
 
     return [
-        Case("a stop after three ids", made([4, 1], [*drawn(3), 0, 5, 5], 0, 10),
+        Case("a model that stops after three ids", made([4, 1], [*drawn(3), 0, 5, 5], 0, 10),
              hint="Write the ids before each call of the model, and what it answers."),
-        Case("no stop within most", made([2, 6, 3], drawn(9), 0, 5)),
-        Case("a stop that comes at once", made([5], [0, 3, 3], 0, 6)),
+        Case("a model that does not stop in time", made([2, 6, 3], drawn(9), 0, 5)),
+        Case("a model that stops at once", made([5], [0, 3, 3], 0, 6)),
         Case("a stop in the beginning", made([0, 4], [*drawn(2), 0, 7, 7], 0, 7)),
-        Case("a stop that is the last id allowed", made([3, 3], [*drawn(3), 0, 2], 0, 4)),
-        Case("the stop 8", made([1, 0, 1], [*drawn(2), 0, 8, 1, 1], 8, 8)),
+        Case("a model whose stop is the last id allowed", made([3, 3], [*drawn(3), 0, 2], 0, 4)),
+        Case("a model whose stop is 8", made([1, 0, 1], [*drawn(2), 0, 8, 1, 1], 8, 8)),
         Case("nothing to be generated", made([2, 5], drawn(3), 0, 0)),
-        Case("a stop one id after most", made([7], [*drawn(3), 0, 4], 0, 3)),
+        Case("a model that would stop one id later", made([7], [*drawn(3), 0, 4], 0, 3)),
     ]  # fmt: skip
 
 

@@ -69,7 +69,7 @@ SOLUTION = """\
 
 
 def compute(logits, ids, pad, e, *, smoothed="all", total="mean", shift="next", pads="targets", axis=-1,
-            sign=-1, weight="right", log="stable", by=None):  # fmt: skip
+            sign=-1, weight="right", log="stable", by=None, written_out=False):  # fmt: skip
     import torch
 
     scores, targets, inputs = {
@@ -88,6 +88,7 @@ def compute(logits, ids, pad, e, *, smoothed="all", total="mean", shift="next", 
         "all": lambda: logs.mean(-1), "others": lambda: (logs.sum(-1) - own) / (words - 1),
         "real_others": lambda: (logs.sum(-1) - own - logs[..., pad]) / (words - 2),
     }[smoothed]()  # fmt: skip
+    rest = torch.where(targets == pad, rest + own / (words - 2), rest) if written_out else rest
     sharing = {"all": words, "others": words - 1, "real_others": words - 2}[smoothed]
     each = {
         "right": lambda: (1 - e) * own + e * rest, "unsmoothed": lambda: own,
@@ -172,6 +173,8 @@ MISTAKES = (
 
 
 def question(choice):
+    # Whoever counts padding as a target, and writes the distribution out, leaves one word out and not two.
+    styles = ({}, {"written_out": True}) if choice["smoothed"] == "real_others" else ({},)
     said = {each.name: each.options[choice[each.name]].text for each in CONVENTIONS}
     return Question(
         id="smoothed_loss", title="What the next word should have been",
@@ -182,7 +185,7 @@ def question(choice):
         judge=judge_of_variant(
             compute, CONVENTIONS, choice, MISTAKES, cases,
             "Each place answers for the next word, padding for nothing, and the loss stays finite for any "
-            "logits.", visible=4, atol=1e-5,
+            "logits.", visible=4, atol=1e-5, styles=styles,
         ),
         forbids=("cross_entropy", "nll_loss", "kl_div", "label_smoothing_loss", "smoothed_targets",
                  "teacher_forcing"),
