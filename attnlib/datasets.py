@@ -50,6 +50,14 @@ class WordCounts(NamedTuple):
     counts: np.ndarray
 
 
+class FirstMap(NamedTuple):
+    """Where a translator looked: a row for each English word, a column for each Chinese one."""
+
+    zh: tuple[str, ...]
+    en: tuple[str, ...]
+    weights: np.ndarray
+
+
 def running_example():
     """The sentence that returns in most lessons: eight tokens, in both languages the same cuts.
 
@@ -143,6 +151,44 @@ def word_counts():
     lines = (_DATA / "word_counts.csv").read_text(encoding="utf-8").splitlines()
     words, counts = zip(*(line.split(",") for line in lines), strict=True)
     return WordCounts(words, np.array(counts, dtype=np.int64))
+
+
+def translator():
+    """The course's trained translator, Chinese to English (card: ``data/translator.md``). Needs torch.
+
+    Returns
+    -------
+    attnlib.translation.translator.Translator
+        In evaluation mode. It has seen neither the running example nor anything else that
+        `translation_pairs` gives as ``unseen``.
+
+    Examples
+    --------
+    >>> model = translator()
+    >>> model([("我", "爱", "你")])
+    [('I', 'love', 'you')]
+    """
+    from attnlib.translation.checkpoint import load_translator
+
+    return load_translator(_DATA / "translator.npz")
+
+
+def first_map():
+    """Where `translator` looks as it writes the running example, for who has no torch.
+
+    Returns
+    -------
+    FirstMap
+        ``weights`` (8, 8) float64, four decimals: row ``j`` belongs to the step that writes ``en[j]``.
+
+    Examples
+    --------
+    >>> zh, en, weights = first_map()
+    >>> zh[weights[en.index("apple")].argmax()]
+    '苹果'
+    """
+    data = _read("first_map.json")
+    return FirstMap(tuple(data["zh"]), tuple(data["en"]), np.array(data["weights"]))
 
 
 def _read(name):
