@@ -4,8 +4,8 @@ import numpy as np
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
-from attnlib.plots._inputs import to_array
-from attnlib.plots.style import WEIGHT_MAP, WIDTH, _straight_map, finish, use_style
+from attnlib.plots._inputs import to_array, to_words
+from attnlib.plots.style import FAINT, WEIGHT_MAP, WIDTH, _straight_map, finish, use_style
 
 __all__ = ["feature_map"]
 
@@ -19,7 +19,7 @@ _HEIGHT = 4.2       # inches: with a formula above it on a slide
 
 
 @use_style()
-def feature_map(features, *, title, xlabel="feature", ylabel="position"):
+def feature_map(features, *, title, xlabel="feature", ylabel="position", words=None):
     """Draw a table of numbers as colours: white for 0, dark blue for the largest, dark orange for minus that.
 
     Parameters
@@ -29,6 +29,8 @@ def feature_map(features, *, title, xlabel="feature", ylabel="position"):
         The question that the figure answers.
     xlabel, ylabel : str
         What a column and what a row is.
+    words : n words, optional
+        Names of n equal groups of rows, and of columns; they stand on both axes in place of numbers.
 
     Returns
     -------
@@ -38,7 +40,7 @@ def feature_map(features, *, title, xlabel="feature", ylabel="position"):
     Raises
     ------
     ValueError, TypeError
-        For anything but a table of finite numbers.
+        For anything but a table of finite numbers, and words that do not divide both its sides.
 
     Examples
     --------
@@ -55,6 +57,22 @@ def feature_map(features, *, title, xlabel="feature", ylabel="position"):
     image = ax.imshow(features, vmin=-most, vmax=most, **look)
     ax.spines[:].set_visible(True)
     ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
-    ax.locator_params(integer=True)
+    if words is None:
+        ax.locator_params(integer=True)
+    else:
+        _name_groups(ax, to_words(words, "words"), features.shape)
     fig.colorbar(image, ax=ax, label="value", ticks=[-most, 0, most], format="%.3g")
     return finish(fig)
+
+
+def _name_groups(ax, words, shape):
+    """Words at the middle of equal groups, with lines between the groups."""
+    if not words or any(size % len(words) for size in shape):
+        raise ValueError(f"words has {len(words)} entries, which must divide both sides of features {shape}.")
+    axes = (ax.set_yticks, ax.axhline), (ax.set_xticks, ax.axvline)
+    for (set_ticks, line), size in zip(axes, shape, strict=True):
+        group = size // len(words)
+        set_ticks([n * group + (group - 1) / 2 for n in range(len(words))], words)
+        for n in range(1, len(words)):
+            line(n * group - 0.5, color=FAINT, linewidth=1)
+    ax.tick_params(length=0)

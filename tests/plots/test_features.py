@@ -42,3 +42,21 @@ def test_a_table_of_zeros_is_white():
 def test_what_is_no_table_is_named(table, error):
     with pytest.raises(error, match="features"):
         feature_map(table, title="t")
+
+
+def test_groups_of_rows_and_columns_bear_words(assert_readable):
+    fig = feature_map(np.arange(24.0).reshape(4, 6), words="我你", title="t", xlabel="from", ylabel="to")
+    ax = fig.axes[0]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["我", "你"]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["我", "你"]
+    np.testing.assert_array_equal(ax.get_xticks(), [1, 4])
+    np.testing.assert_array_equal(ax.get_yticks(), [0.5, 2.5])
+    assert [line.get_ydata()[0] for line in ax.lines[:1]] == [1.5]
+    assert [line.get_xdata()[0] for line in ax.lines[1:]] == [2.5]
+    assert_readable(fig)
+
+
+@pytest.mark.parametrize("words", ["我你他", ""])
+def test_words_that_do_not_divide_the_table_are_named(words):
+    with pytest.raises(ValueError, match="words"):
+        feature_map(TABLE, words=words, title="t")
