@@ -172,8 +172,8 @@ copying = FunctionExercise(
                 "about words: put W_E in front and W_U behind.", {"circuit": "ov"}),
         Mistake("heads_added", "You add the heads before you take eigenvalues. Each head has a score.",
                 {"circuit": "heads"}),
-        Mistake("symmetric", "eigvalsh is for symmetric matrices, and reads one triangle only. A circuit is "
-                "not symmetric.", {"values": "symmetric"}),
+        Mistake("symmetric", "For symmetric matrices there is eigvalsh, which reads one triangle only. A "
+                "circuit is not symmetric.", {"values": "symmetric"}),
         Mistake("symmetric", "You take the symmetric part of the circuit. Its eigenvalues are others.",
                 {"values": "halves"}),
         Mistake("always_one", "This score is always 1. Are they singular values, which have no sign? Or do "
