@@ -433,4 +433,8 @@ ADAPTERS = {
         lambda counts: attnlib.expected_code_length(attnlib.huffman_tree(counts), counts)),
     "word_probability": Adapter(_word_probability),
     "expected_work": Adapter(_expected_work),
+    "copying": Adapter(
+        lambda W_E, W_V, W_O, W_U: attnlib.copying_score(attnlib.circuit_eigenvalues(W_E @ W_V, W_O @ W_U))),
+    "induction_score": Adapter(
+        lambda weights, tokens: attnlib.pattern_score(weights, attnlib.induction_pattern(tokens))),
 }  # fmt: skip
