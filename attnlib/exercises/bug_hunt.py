@@ -40,7 +40,8 @@ _SYMPTOMS = {
     6: ("S", {
         "N": "In a single call places start at 0 anyway. It sees the order.",
         "T": "Pairs of halves turn as well as pairs of neighbours. T sees the order.",
-        "F": "Along the batch the last word does not even see the two.",
+        "R": "The last word sees nothing there. It would not notice 他 in the place of 我 either.",
+        "F": "Along the batch a word sees no other word of its sentence, neither 我 nor 他.",
         "C": "The weights are wrong, and they still depend on the places.",
     }, "The last word reads the two others. What would tell it which came first?"),
 }  # fmt: skip

@@ -138,7 +138,7 @@ class M(Layer):
     def weights(self, q, k, mask):
         scores = q @ k.mT / q.shape[-1] ** 0.5                  # (B, H, L, S)
         top = scores.masked_fill(~mask, -1e9).amax(-1, keepdim=True)
-        weights = (scores - top).clamp(max=0).exp() * mask      # masked after the exponential
+        weights = (scores - top).clamp(max=0).exp() * mask      # masked after exp
         return weights / (weights.sum(-1, keepdim=True) + 1e-9)
 
 
