@@ -277,21 +277,10 @@ def composition_score(earlier, later):
     array([1., 0.])
     """
     xp, dtype, (earlier, later) = working_arrays({"earlier": earlier, "later": later}, {})
-    for name, array in (("earlier", earlier), ("later", later)):
-        if array.ndim < 2 or array.shape[-2:] != (earlier.shape[-1],) * 2 or 0 in array.shape:
-            raise ValueError(
-                f"{name} must have shape (..., d_model, d_model), the same d_model in both; got earlier "
-                f"{tuple(earlier.shape)} and later {tuple(later.shape)}"
-            )
-    try:
-        both = earlier @ later
-    except (RuntimeError, ValueError):
-        raise ValueError(
-            f"the leading axes of earlier {tuple(earlier.shape)} and later {tuple(later.shape)} "
-            "must broadcast"
-        ) from None
+    _check_squares(tuple(earlier.shape), tuple(later.shape))
     size = _norm(xp, earlier) * _norm(xp, later)
-    return xp.astype(_norm(xp, both) / xp.where(size == 0, xp.ones_like(size), size), dtype, copy=False)
+    score = _norm(xp, earlier @ later) / xp.where(size == 0, 1, size)
+    return xp.astype(score, dtype, copy=False)
 
 
 def random_composition(d_model, d_head, *, n=100, seed=0):
@@ -338,3 +327,17 @@ def random_composition(d_model, d_head, *, n=100, seed=0):
 
 def _norm(xp, matrix):
     return xp.sqrt(xp.sum(matrix * matrix, axis=(-2, -1)))
+
+
+def _check_squares(earlier, later):
+    """Both shapes end in the same square, and what stands before it broadcasts."""
+    for name, shape in (("earlier", earlier), ("later", later)):
+        if len(shape) < 2 or shape[-2:] != (earlier[-1],) * 2 or 0 in shape:
+            raise ValueError(
+                f"{name} must have shape (..., d_model, d_model), the same d_model in both; got earlier "
+                f"{earlier} and later {later}"
+            )
+    try:
+        np.broadcast_shapes(earlier[:-2], later[:-2])
+    except ValueError:
+        raise ValueError(f"the leading axes of earlier {earlier} and later {later} must broadcast") from None
