@@ -31,8 +31,9 @@ _LINE = 1.2 * _EM                       # pixels from one line of text to the ne
 _TALLEST_CELL = 60                      # pixels
 _COLOUR_BAR = 110                       # pixels that it takes at the right
 _FLATTEST = 0.6                         # height of a cell, as a part of its width
-_SURE, _POSSIBLE = 4, 1.5               # width of a link's frame, in points
-_LEGEND = "thick frame: sure link    thin frame: possible link"
+_SURE, _POSSIBLE = (4, "-"), (2, (0, (3, 1.5)))     # a link's frame: points, dashes
+_INSET = 0.07                           # of a cell, so that neighbours' frames do not cover each other
+_LEGEND = "thick frame: sure link    dashed frame: possible link"
 
 
 @use_style()
@@ -46,7 +47,7 @@ def attention_heatmap(weights, queries, keys, *, sure=(), possible=(), title=Non
     queries, keys : Lq and Lk words
         The tokens on the two axes, shared by all panels.
     sure, possible : collections of pairs (query, key), optional
-        Cells that get a thick or a thin frame, in every panel: the links of a word alignment. What is
+        Cells that get a thick or a dashed frame, in every panel: the links of a word alignment. What is
         sure may stand among the possible too; its frame is thick.
     title : str, optional
         The question that the figure answers.
@@ -87,9 +88,10 @@ def attention_heatmap(weights, queries, keys, *, sure=(), possible=(), title=Non
         fig, panels, WEIGHT_MAP, cell, queries, keys, _LINE if upright else 0, 90 if upright else 0
     )
     for ax in axes:
-        for (row, column), width in links.items():
-            ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor=PALETTE[1],
-                                   linewidth=width, zorder=3))
+        for (row, column), (width, dashes) in links.items():
+            corner, size = (column - 0.5 + _INSET, row - 0.5 + _INSET), 1 - 2 * _INSET
+            ax.add_patch(Rectangle(corner, size, size, fill=False, edgecolor=PALETTE[1], linewidth=width,
+                                   linestyle=dashes, zorder=3))
     if links:
         fig.supxlabel(_LEGEND, fontsize="medium")
     if not numbers:
@@ -104,9 +106,9 @@ def attention_heatmap(weights, queries, keys, *, sure=(), possible=(), title=Non
 
 
 def _links(sure, possible, shape):
-    """The width of the frame of each linked cell; what is sure outweighs what is possible."""
+    """The frame of each linked cell; what is sure outweighs what is possible."""
     links = {}
-    for name, pairs, width in (("possible", possible, _POSSIBLE), ("sure", sure, _SURE)):
+    for name, pairs, frame in (("possible", possible, _POSSIBLE), ("sure", sure, _SURE)):
         for pair in pairs:
             try:
                 row, column = (int(index) for index in pair)
@@ -116,7 +118,7 @@ def _links(sure, possible, shape):
                 raise ValueError(
                     f"{name} links query {row} with key {column}, but the labels call for {shape}."
                 )
-            links[row, column] = width
+            links[row, column] = frame
     return links
 
 

@@ -119,7 +119,7 @@ def test_links_are_framed_in_every_panel_and_sure_ones_thicker(weights, words, a
         found = frames(ax)
         assert found.keys() == {(0, 0), (3, 5), (2, 3)}
         assert found[0, 0] == found[3, 5] > found[2, 3] > 0
-    assert fig.get_supxlabel() == "thick frame: sure link    thin frame: possible link"
+    assert fig.get_supxlabel() == "thick frame: sure link    dashed frame: possible link"
     assert_readable(fig)
 
 
