@@ -179,7 +179,7 @@ def first_map():
     Returns
     -------
     FirstMap
-        ``weights`` (8, 8) float64, four decimals: row ``j`` belongs to the step that writes ``en[j]``.
+        ``weights`` (8, 8) float64, three digits each: row ``j`` belongs to the step that writes ``en[j]``.
 
     Examples
     --------

@@ -24,12 +24,7 @@ def main():
     torch.set_num_threads(1)
     translator, losses = train_translator(SEED)
     save_translator(DATA / "translator.npz", translator, MODEL)
-    zh, en, *_ = running_example()
-    weights = translator.cross_attention([(zh, en)])[0][0]
-    rows = ",\n  ".join(json.dumps([round(float(x), 4) for x in row]) for row in weights)
-    words = f'"zh": {json.dumps(zh, ensure_ascii=False)},\n "en": {json.dumps(en)}'
-    (DATA / "first_map.json").write_text(f'{{{words},\n "weights": [\n  {rows}\n ]}}\n', encoding="utf-8")
-
+    write_first_map(translator)
     test = translation_pairs(1000, TEST_SEED, unseen=True)
     sure, possible = [pair.sure for pair in test], [pair.possible for pair in test]
     counts = IBMModel1(translation_pairs(PAIRS, SEED))
@@ -40,7 +35,16 @@ def main():
         ("IBM Model 1", [counts.align(pair.zh, pair.en) for pair in test]),
     ):
         print(f"alignment error rate of {name}: {alignment_error_rate(found, sure, possible):.3f}")
-    print("the running example:", " ".join(translator([zh])[0]))
+    print("the running example:", " ".join(translator([running_example().zh])[0]))
+
+
+def write_first_map(translator):
+    """The running example's map with three digits of each weight; none becomes 0, which would mean hidden."""
+    zh, en, *_ = running_example()
+    weights = translator.cross_attention([(zh, en)])[0][0]
+    rows = ",\n  ".join(json.dumps([float(f"{x:.3g}") for x in row]) for row in weights)
+    words = f'"zh": {json.dumps(zh, ensure_ascii=False)},\n "en": {json.dumps(en)}'
+    (DATA / "first_map.json").write_text(f'{{{words},\n "weights": [\n  {rows}\n ]}}\n', encoding="utf-8")
 
 
 if __name__ == "__main__":
