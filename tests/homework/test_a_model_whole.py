@@ -557,6 +557,8 @@ def test_tests_of_caches_that_are_fooled(choice):
         fails(cache_test, choice, tried(choice, **how), name)
     ones = tried(choice, portions=((1,) * 14,), again=False)
     fails(cache_test, choice, ones, "portions_missed", part=False)
+    other = "faulty" if choice["says_true_of"] == "sound" else "sound"
+    fails(cache_test, choice, tried({**choice, "says_true_of": other}), f"true_of_{other}", part=False)
     fails(cache_test, choice, tried(choice, room=-1.0), "all_faulty", part=False)
     fails(cache_test, choice, tried(choice, room=9e9), "all_sound", part=False)
     made, verdict = told(cache_test, choice, lambda full, step, n: bool(full(np.zeros(3, int)).any()))

@@ -3,6 +3,7 @@
 import numpy as np
 
 from attnlib.exercises.learner_test import Implementation
+from attnlib.exercises.verdict import wrong
 from attnlib.homework.assignment import Question, judge_of_tests
 
 CHOICES = {"says_true_of": ("sound", "faulty"), "step_returns": ("logits", "cache"),
@@ -99,7 +100,12 @@ def _judge_for(sound, logits_first, batch):
                            is_sound == sound, mistake, told)
             for name, fault, is_sound, mistake, told in (CACHES[:4] if seed is None else CACHES)
         )  # fmt: skip
-        return judge_of_tests(tried, said, praise, test, seed, f"{len(tried)} of {len(CACHES)} caches")
+        verdict = judge_of_tests(tried, said, praise, test, seed, f"{len(tried)} of {len(CACHES)} caches")
+        if verdict.message.startswith("0 of"):
+            here, there = ("sound", "faulty") if sound else ("faulty", "sound")
+            return wrong(f"Right under another convention. You return True where the cache is {there}. Here: "
+                         f"True where it is {here}.", f"true_of_{there}", convention=True)
+        return verdict
 
     return judge
 

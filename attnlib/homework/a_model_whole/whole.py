@@ -1,6 +1,7 @@
 """The whole model's forward pass: a checkpoint's names, the order of the pieces, and the way out."""
 
 import re
+from functools import cache
 
 import numpy as np
 
@@ -364,7 +365,7 @@ def _judge_for(choice):
         verdict = judges[read](function, seed)
         if read == own or verdict.passed is None:
             return verdict
-        told = f"You read the weights {NAMES[read][0]}. Here: the names in the table above."
+        told = f"You read the weights {NAMES[read][0]}. Here: the names in the task's table."
         elsewhere = "Right under another convention."
         _, other, rest = verdict.message.partition(f"{elsewhere} ")
         if verdict.passed or other:
@@ -377,14 +378,19 @@ def _judge_for(choice):
 
 def _names_read(function, own):
     """Whose names a function reads: those of another class's checkpoint where it misses one of them here."""
-    case = cases(np.random.default_rng(0), None, own)[0]
-    raised = call(function, case.args).raised
+    raised = call(function, _first_case(own).args).raised
     if raised and raised[0] == "KeyError":
         ours = {_plain(name) for name in NAMES[own][1].values()}
         for names, (_, theirs) in NAMES.items():
             if any(_plain(name) in raised[1] for name in theirs.values() if _plain(name) not in ours):
                 return names
     return own
+
+
+@cache
+def _first_case(names):
+    """Any case: which names a function reads does not depend on numbers."""
+    return cases(np.random.default_rng(0), None, names)[0]
 
 
 def _plain(name):
