@@ -355,11 +355,11 @@ def test_names_of_another_checkpoint_are_a_convention_and_other_misses_are_none(
         assert "w_q and w_k have changed places" in verdict.message and points(made, verdict) == 0
         assert "Right under another convention" not in verdict.message
 
-    def misspelt(ids, weights, *rest):
-        return weights["embeding.weight"]
+    def misnamed(ids, weights, *rest):
+        return weights["table_of_words.weight"]
 
-    made, verdict = told(whole, choice, misspelt)
-    assert "raised KeyError: 'embeding.weight'" in verdict.message and verdict.misconception is None
+    made, verdict = told(whole, choice, misnamed)
+    assert "raised KeyError: 'table_of_words.weight'" in verdict.message and verdict.misconception is None
 
     def popped(ids, weights, *rest):
         weights.pop("norm.weight")
