@@ -480,6 +480,16 @@ def test_a_result_stored_by_shape_is_told_by_the_case_that_it_belongs_to():
     assert exercise(lambda x: 2 * x * (x.sum() != 3) + 7 * (x.sum() == 3) * np.ones(3)).misconception is None
 
 
+def test_a_tuple_beside_an_array_is_no_array_to_be_filled_anew():
+    exercise = FunctionExercise(
+        lambda x, cuts: sum(x[: cuts[0]]), lambda: [Case("ones", (np.ones(3), (2, 3))),
+                                                    Case("twos", (2 * np.ones(3), (2, 3)))], (), "Right.",
+    )  # fmt: skip
+    assert exercise(lambda x, cuts: x[: cuts[0]].sum()).passed
+    kept = {}
+    assert exercise(lambda x, cuts: kept.setdefault(id(x), x[: cuts[0]].sum())).misconception == "state"
+
+
 def test_a_wrong_result_of_chance_is_told_as_one():
     for draw in (random.random, np.random.rand, lambda: float(torch.rand(()))):
         verdict = BACKWARD(lambda p, g: weighted(p, g) + draw())  # noqa: B023

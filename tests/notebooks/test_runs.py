@@ -1,8 +1,9 @@
 """Every lesson runs where a reader may have to run it.
 
 Each is run once: in a folder that is not its own, offline, with a home that cannot
-be written to, and without torch where it says that it needs none. Then all its cells
-run again in the same kernel, and its exercises' checks twice more.
+be written to, and without torch where it says that it needs none. Then its cells run
+again in the same kernel, but for those that train for long (nbval runs them a second
+time, in a kernel of its own), and its exercises' checks twice more.
 """
 
 import ast
@@ -21,6 +22,7 @@ from lints.code import tree
 from nbclient.exceptions import CellExecutionError
 
 MEMORY = 2_000_000  # kB, what a small Binder machine has
+LONG = 4  # seconds of processor time, after which a cell is not run a second time
 
 NO_TORCH = """
 import sys
@@ -35,6 +37,7 @@ class NoTorch:
 
 sys.meta_path.insert(0, NoTorch())
 """
+CPU = "import time; print(time.process_time())"
 # VmHWM and not getrusage: a new process inherits the peak of the one that started it.
 PROBE = """
 import json, os, sys, time
@@ -75,12 +78,16 @@ def run(path, folder):
         unseen(client, guard + (NO_TORCH if result.lesson.attn.get("torch") is False else ""))
         code = [(i, cell) for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
         try:
+            quick, used = [], float(unseen(client, CPU))
             for index, cell in code:
                 result.said[cell.id] = outcome(client, index, cell)
+                before, used = used, float(unseen(client, CPU))
+                if used - before < LONG:
+                    quick.append((index, cell))
             result.seconds = time.monotonic() - start
             seen = json.loads(unseen(client, PROBE))
             result.torch, result.peak, result.cpu = seen["torch"], seen["peak"], seen["cpu"]
-            result.changed = differing(client, code, result.said)
+            result.changed = differing(client, quick, result.said)
             checks = [(i, cell) for i, cell in code if calls(cell, "check")]
             result.rechecked = differing(client, checks[::-1] + checks, result.said)
         except CellExecutionError as error:
@@ -204,3 +211,11 @@ def test_a_run_sees_what_is_wrong(run_sample):
 def test_a_run_sees_an_error(run_sample):
     result = run_sample("x = 3", "1 / 0")
     assert result.error == "ZeroDivisionError: division by zero"
+
+
+def test_a_cell_that_trains_is_run_once(run_sample, monkeypatch):
+    monkeypatch.setitem(run.__globals__, "LONG", 0.3)
+    count = "runs = globals().get('runs', 0) + 1\nprint(runs)"
+    long = "import time\nend = time.process_time() + 0.4\nwhile time.process_time() < end: pass\n"
+    assert run_sample(long + count).changed == []
+    assert run_sample(count).changed == ["cell-0"]
