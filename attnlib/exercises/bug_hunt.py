@@ -49,7 +49,7 @@ _SYMPTOMS = {
 
 def name_the_fault(answer):
     """Six letters in a string, one for each symptom."""
-    letters = answer.replace(" ", "").replace(",", "").upper() if hasattr(answer, "upper") else ""
+    letters = answer.replace(" ", "").replace(",", "").upper() if isinstance(answer, str) else ""
     known = "ABCDEFGHJKLMNPQRST"
     if len(letters) != 6 or any(letter not in known for letter in letters):
         return unreadable(f'Give six letters of {known} in quotes, such as "ABCDEF"; got {short(answer)}.')

@@ -141,12 +141,12 @@ def _why(test, case):
     _asked(test, watched(case.suspect, seen), case.letter, guilty=True)
     if not seen:
         return "never_called", "you never call the layer. Build one from the class that you get, and call it."
+    for need in case.needs:
+        met, told = NEEDS[need]
+        if not any(met(call) for call in seen):
+            return f"no_{need}", told[0].lower() + told[1:]
     off = max(call.off for call in seen)
     if off < 1e-4:
-        for need in case.needs:
-            met, told = NEEDS[need]
-            if not any(met(call) for call in seen):
-                return f"no_{need}", told[0].lower() + told[1:]
         return "hidden", f"your inputs do not show its fault. It {case.hint}"
     if not any(_asked(test, Noise, case.letter)):
         return "shape_alone", ("your test also passes a layer that answers with random numbers. It looks at "

@@ -221,7 +221,7 @@ CASES = (
     Case(E, True, "key heads are laid out like tiles", ("groups", "words", "varied"),
          _HEADS + "Query heads 0 and 1 share key head 0, if there are four and two. Silence a key head: "
          "which query heads fall silent?"),
-    Case(F, True, "attention runs along the batch", ("batch", "varied"),
+    Case(F, True, "attention runs along the batch", ("varied",),
          _HEADS + "Put a sentence beside another one, and then the other way round. What may its output "
                   "depend on?"),
     Case(G, True, "the causal mask starts at the upper left", ("cached", "varied"),
