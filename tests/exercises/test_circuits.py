@@ -27,7 +27,7 @@ def by_trace(W_E, W_V, W_O, W_U):
 
 
 def by_einsum(W_E, W_V, W_O, W_U):
-    full = np.einsum("nd,hdr,hre,em->hnm", W_E, W_V, W_O, W_U, optimize=True)
+    full = np.einsum("vd,hdr,hre,ew->hvw", W_E, W_V, W_O, W_U, optimize=True)
     found = np.linalg.eig(full)[0]
     return found.real.sum(-1) / np.hypot(found.real, found.imag).sum(-1)
 
