@@ -24,6 +24,7 @@ from attnlib.core import (
     scaled_dot_product,
     scores,
     sinks,
+    smoothing,
     softmaxes,
     sparse_softmaxes,
     statistics,
@@ -286,6 +287,19 @@ def _alibi(original, compute):
     return wrong
 
 
+def _smoothed(original, compute):
+    """What is shared by the other classes, beside a padding that is one of them."""
+
+    @wraps(original)
+    def wrong(targets, n_classes, smoothing=0.1, *, pad_id=None, over="all", like=None):
+        right = original(targets, n_classes, smoothing, pad_id=pad_id, over=over, like=like)
+        if over == "all" or pad_id is None or not 0 <= pad_id < n_classes or n_classes < 3 or _beyond(like):
+            return right
+        return _like(compute(_array(targets), n_classes, smoothing, pad_id), right)
+
+    return wrong
+
+
 def _rope(original, compute):
     """Positions for one axis; the other layout by reordering."""
 
@@ -409,6 +423,10 @@ ADAPTERS = {
                      "alibi_bias", _alibi, _POSITIONS),
     "rope": Adapter(lambda x, positions, base=10000.0: attnlib.rope(x, positions, base), rotary, "rope",
                     _rope, _ROTARY),
+    "smooth_targets": Adapter(
+        lambda targets, n_classes, smoothing, pad_id: attnlib.smoothed_targets(
+            targets, n_classes, smoothing, pad_id=pad_id, over="others"),
+        smoothing, "smoothed_targets", _smoothed, "tests/core/test_smoothing.py"),
     "cosine_score": Adapter(lambda q, k: attnlib.cosine_score(q, k), scores, "cosine_score", _score, _SCORES,
                             ("test_cosine_of_very_short_and_very_long_vectors",)),
     "general_score": Adapter(lambda q, k, w: attnlib.general_score(q, k, w), scores, "general_score", _score,
