@@ -500,15 +500,16 @@ def _write_on(read, prompt, n_new, chunk, *, at="right", mask="right", pick="las
     while True:
         for piece in pieces:
             n, length = read_so_far, len(piece)
+            in_prompt = not made and n < len(prompt)
             kept = 0 if cache is None else len(cache[0][0])
             start = {"right": n, "restart": 0, "from_one": n + 1, "new_restart": 0 if made else n,
                      "behind": n - 1 if made else n, "stands_still": min(n, len(prompt)),
-                     "gap": n + 1 if made else n}[at]  # fmt: skip
+                     "gap": n + 1 if made else n, "restart_in_prompt": 0 if in_prompt else n}[at]  # fmt: skip
             i, j = np.arange(length)[:, None], np.arange(kept + length)
             visible = {
                 "right": j <= i + kept, "start": j <= i, "all": j >= 0, "own": (j >= kept) & (j <= i + kept),
-                "strict": j < i + kept, "later": j <= i + kept + 1, "square_only": j <= i + kept,
-                "all_of_prompt": (j >= 0) if not made else j <= i + kept,
+                "strict": j < i + kept, "later": j <= i + kept + 1,
+                "start_in_prompt": j <= i + kept * (not in_prompt),
             }[mask] & np.ones((length, 1), bool)  # fmt: skip
             scores, longer = read(np.array(piece), np.arange(start, start + length), visible, cache)
             cache = longer if held != "first_only" or cache is None else cache
@@ -559,6 +560,11 @@ write_on = FunctionExercise(
                 "in the cache.", {"at": "restart"}),
         Mistake("positions_restart", "Every new token is at place 0. Its place is the number of tokens "
                 "before it, prompt and new ones.", {"at": "new_restart"}),
+        Mistake("positions_restart", "In the prompt's later chunks places begin at 0 again. They go on from "
+                "the tokens in the cache.", {"at": "restart_in_prompt"}),
+        Mistake("positions_restart", "In the prompt's later chunks places begin at 0 again. And the mask "
+                "there is aligned at the start: a token sees all of the cache, and its chunk up to itself.",
+                {"at": "restart_in_prompt", "mask": "start_in_prompt"}, things=2),
         Mistake("positions_stand_still", "All new tokens are at the place behind the prompt. Each is one "
                 "further.", {"at": "stands_still"}),
         Mistake("positions_off_by_one", "Places are counted from 1. They are counted from 0.",
@@ -570,6 +576,8 @@ write_on = FunctionExercise(
         Mistake("mask_aligned_at_start", "Token i of a call sees the first i + 1 keys, as if the cache were "
                 "empty. It sees all of the cache, and the call up to itself: align the mask at the end.",
                 {"mask": "start"}),
+        Mistake("mask_aligned_at_start", "In the prompt's later chunks token i sees the first i + 1 keys. It "
+                "sees all of the cache, and the chunk up to itself.", {"mask": "start_in_prompt"}),
         Mistake("no_mask", "In a call of several tokens each sees the ones after it. One token alone needs "
                 "no mask, a chunk does.", {"mask": "all"}),
         Mistake("own_call_only", "A token sees its own call only, nothing of what was read before. Is the "
@@ -688,8 +696,8 @@ def top_p(p, top_p):
     Exercise(
         "write_on", "15", write_on,
         (
-            "Four things are wrong: where the tokens stand, what they see, which row of the scores is read, "
-            "and what is read twice.",
+            "Three things are wrong: where the tokens of a chunk stand, what they see, and what is read "
+            "twice.",
             "The number of tokens read so far gives the places of the next ones, and how far the mask is "
             "moved to the right.",
             "After the last chunk the scores' last row gives the first new token. Then read that token "

@@ -43,6 +43,15 @@ def test_gradients_agree_with_the_golden_file(golden):
             np.testing.assert_allclose(gradient, g[f"g_{name}"], rtol=1e-10, atol=1e-12)
 
 
+def test_query_heads_share_as_metas_repeated_keys_do(golden, lib):
+    g = golden("llama3_rope_rmsnorm")
+    few, many = (np.swapaxes(g[name], 1, 2) for name in ("in_k", "out_repeat_kv_3"))  # from (B, L, H, d)
+    q = np.random.default_rng(3).normal(size=many.shape).astype(np.float32)
+    got = grouped_query_attention(*map(lib.array, (q, few, few)), causal=True)
+    wanted = attention(q, many, many, causal=True)
+    np.testing.assert_allclose(lib.numpy(got), wanted, rtol=1e-5, atol=1e-6)
+
+
 @given(
     st.integers(1, 3), st.integers(1, 3), st.integers(1, 4), st.integers(1, 5),
     st.sampled_from([(), (2,), (2, 3)]), st.sampled_from([3, 8]), st.booleans(), st.integers(0, 99),

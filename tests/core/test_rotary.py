@@ -53,6 +53,15 @@ def test_frequencies_agree_with_the_golden_files(golden, lib):
     np.testing.assert_allclose(np.sin(angles), meta["out_freqs_im"], rtol=1e-5, atol=1e-6)
 
 
+def test_angles_of_halves_agree_with_the_golden_file(golden, lib):
+    """A row of ones and one of zeros in each half are turned into cosines and sines."""
+    g = golden("llama_hf_rotate_half")
+    one = lib.array(np.repeat([[1, 1, 1, 1, 0, 0, 0, 0]], 6, 0).astype(np.float32))
+    turned = lib.numpy(rope(one, lib.array(np.arange(3, 9)), 500000.0, layout="halves"))
+    for name, half in (("out_cos", turned[:, :4]), ("out_sin", turned[:, 4:])):
+        np.testing.assert_allclose(np.tile(half, 2)[None], g[name], rtol=2e-4, atol=2e-5)
+
+
 def test_the_order_of_a_checkpoints_rows_agrees_with_the_golden_file(golden, lib):
     g = golden("llama_hf_rotate_half")
     for name, n_heads in (("wq0", 4), ("wk0", 2)):

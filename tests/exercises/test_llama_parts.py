@@ -183,6 +183,28 @@ def test_plausible_slips_of_the_loop_are_named():
     assert "visible must be booleans of shape (4, 4)" in verdict.message
 
 
+def test_the_loop_of_the_lesson_is_told_its_three_faults():
+    def write_on(read, prompt, n_new, chunk):
+        cache, new = None, []
+        for i in range(0, len(prompt), chunk):
+            piece = prompt[i : i + chunk]
+            positions = np.arange(len(piece))
+            visible = np.arange(i + len(piece)) <= positions[:, None]
+            scores, cache = read(piece, positions, visible, cache)
+        piece = prompt[-1:]
+        while len(new) < n_new:
+            n = len(prompt) + len(new)
+            visible = np.ones((1, n + 1), bool)
+            scores, cache = read(piece, np.array([n]), visible, cache)
+            new.append(int(scores[0].argmax()))
+            piece = np.array(new[-1:])
+        return new
+
+    verdict = check("write_on", write_on, show=False)
+    assert set(verdict.misconception.split(" and ")) == {"positions_restart", "token_read_twice"}
+    assert "Three things at once" in verdict.message and "aligned at the start" in verdict.message
+
+
 PRICES = {
     (163840, 8, 1, 16): "one_of_two", (655360, 8, 1, 16): "float32", (2621440, 8, 1, 16): "query_heads",
     (4096, 8, 1, 16): "one_layer", (40960, 8, 1, 16): "one_head", (327680, 1, 1, 16): "key_heads",
