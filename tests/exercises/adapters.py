@@ -29,7 +29,7 @@ from attnlib.core import (
     sparse_softmaxes,
     statistics,
 )
-from attnlib.layers import multi_head
+from attnlib.layers import multi_head, rms_norm, swiglu
 
 
 @dataclass(frozen=True)
@@ -376,6 +376,37 @@ def _expected_work(counts, d, cutoffs, div_value):
     return layer.multiply_adds(counts)
 
 
+def _rms_norm(x, weight, eps):
+    layer = attnlib.RMSNorm(len(weight), eps, dtype=weight.dtype)
+    return torch.func.functional_call(layer, {"weight": weight}, (x,))
+
+
+def _norm_forward(original, compute):
+    def forward(self, x):
+        right = original(self, x)
+        return compute(x, self.weight, self.eps).to(right.dtype)
+
+    return forward
+
+
+def _swiglu(x, w1, w2, w3):
+    layer = attnlib.SwiGLU(x.shape[-1], len(w1), dtype=x.dtype)
+    return torch.func.functional_call(layer, {"w1.weight": w1, "w2.weight": w2, "w3.weight": w3}, (x,))
+
+
+def _gate_forward(original, compute):
+    def forward(self, x):
+        original(self, x)
+        return compute(x, self.w1.weight, self.w2.weight, self.w3.weight)
+
+    return forward
+
+
+def _nucleus(p, top_p):
+    with np.errstate(divide="ignore"):                  # a token of probability 0 has the score -inf
+        return attnlib.sampling_probabilities(np.log(p), top_p=top_p)
+
+
 _SOFTMAXES, _STATISTICS = "tests/core/test_softmaxes.py", "tests/core/test_statistics.py"
 _MASKS, _HEADS = "tests/core/test_masks.py", "tests/layers/test_multi_head.py"
 _SPARSE, _SINKS = "tests/core/test_sparse_softmaxes.py", "tests/core/test_sinks.py"
@@ -416,6 +447,10 @@ ADAPTERS = {
     "multi_head_attention": Adapter(_layer, multi_head.MultiHeadAttention, "forward", _forward, _HEADS,
                                     ("test_self_attention_projects_once",)),
     "cross_attention": Adapter(_cross_layer),
+    "rms_norm": Adapter(_rms_norm, rms_norm.RMSNorm, "forward", _norm_forward,
+                        "tests/layers/test_rms_norm.py"),
+    "swiglu": Adapter(_swiglu, swiglu.SwiGLU, "forward", _gate_forward, "tests/layers/test_swiglu.py"),
+    "top_p": Adapter(_nucleus),
     "sinusoidal": Adapter(
         lambda n_pos, d_model, base=10000.0: attnlib.sinusoidal_positions(n_pos, d_model, base),
         positions, "sinusoidal_positions", _sinusoidal, _POSITIONS),
