@@ -33,7 +33,7 @@ def alignment_error_rate(found, sure, possible):
     References
     ----------
     Och and Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models", Computational
-    Linguistics 29(1), section 2.1.
+    Linguistics 29(1).
 
     Examples
     --------
@@ -87,8 +87,8 @@ def attention_alignment(weights):
     Parameters
     ----------
     weights : real array (L, S)
-        A row for each target word. A decoder writes word ``j`` while it reads word ``j - 1``: take the row of
-        the step that *predicts* the word, and no row of the start's word twice.
+        A row for each target word. A decoder writes a word while it reads the one before: take the row of the
+        step that *writes* it, so for the first word the row of the step that reads the start mark.
 
     Returns
     -------

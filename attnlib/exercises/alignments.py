@@ -46,6 +46,7 @@ def _counts(a, s, p):
 def _rate(counts, how):
     a, s, p, a_s, a_p, union = (float(n) for n in counts)
     precision, recall = (a_p / a if a else 0.0), (a_s / s if s else 0.0)
+    errors = a - a_p + s - a_s
     return float({
         "right": lambda: 1 - (a_s + a_p) / (a + s),
         "precision": lambda: 1 - precision,
@@ -63,7 +64,16 @@ def _rate(counts, how):
         "found_below": lambda: 1 - (a_s + a_p) / (2 * a) if a else 1.0,
         "union_below": lambda: 1 - (a_s + a_p) / union,
         "jaccard": lambda: 1 - a_s / union,
-        "counted": lambda: a + s - a_s - a_p,
+        "counted": lambda: errors,
+        "errors_of_possible": lambda: errors / p,
+        "errors_of_sure": lambda: errors / s if s else float(errors > 0),
+        "errors_of_found": lambda: errors / a if a else float(errors > 0),
+        "errors_of_either": lambda: errors / union,
+        "errors_of_all": lambda: errors / (a + s + p),
+        "wrong_alone": lambda: (a - a_p) / (a + s),
+        "missing_alone": lambda: (s - a_s) / (a + s),
+        "possible_missing": lambda: (a + p - 2 * a_p) / (a + s),
+        "two_rates": lambda: 2 - precision - recall,
     }[how]())  # fmt: skip
 
 
@@ -119,16 +129,24 @@ alignment_error_rate = FunctionExercise(
         Mistake("sure_alone", "Possible links do not count in your sum. A found link that is possible is no "
                 "mistake.", {"how": "sure_alone"}),
         *(Mistake("possible_alone", "You treat every possible link as one that must be found.", {"how": how})
-          for how in ("possible_alone", "possible_twice")),
+          for how in ("possible_alone", "possible_twice", "possible_missing")),
+        Mistake("precision_only", "You count what is found and wrong, and not what is sure and missing.",
+                {"how": "wrong_alone"}),
+        Mistake("recall_only", "You count what is sure and missing, and not what is found and wrong.",
+                {"how": "missing_alone"}),
         Mistake("possible_without_sure", "You count as possible what is not sure. Every sure link is "
                 "possible too: a sure one that is found counts in both "
                 "terms.", {"links": "more_than_sure"}),
         *(Mistake("denominator", "The numerator is right. Below it stand the found and the sure links, |A| "
                                  "+ |S|.",
                   {"how": how}) for how in ("all_below", "found_below", "union_below")),
+        *(Mistake("denominator", "The errors are counted rightly. Below them stand the found and the sure "
+                                 "links, |A| + |S|, one that is both counted twice.", {"how": how})
+          for how in ("errors_of_possible", "errors_of_sure", "errors_of_found", "errors_of_either",
+                      "errors_of_all")),
         *(Mistake("mean_of_two", "You put precision and recall together in another way. The rate adds what "
                   "is counted above and below the line, and divides once.", {"how": how})
-          for how in ("mean_of_two", "harmonic", "product")),
+          for how in ("mean_of_two", "harmonic", "product", "two_rates")),
         Mistake("shared_of_all", "You divide what is in both by what is in either. That knows one kind of "
                 "link; here there are two.", {"how": "jaccard"}),
         Mistake("not_divided", "You count the mistakes. Divide them by the found and the sure links "
@@ -182,6 +200,8 @@ def _written(weights, n_source, *, rows="right", heads="mean", axis="source", co
     if axis == "target":
         return taken.mean(0).argmax(0)
     best = np.argmin if pick == "least" else np.argmax
+    if heads == "each":
+        return taken.argmax(-1)
     if heads == "vote":
         each = best(taken, -1)
         out = np.array([np.bincount(column).argmax() for column in each.T])
@@ -260,6 +280,8 @@ written_links = FunctionExercise(
                               "heads.", {"heads": "first"}),
         Mistake("first_head", "You read the last head alone. Take the mean over the "
                               "heads.", {"heads": "last"}),
+        Mistake("heads_apart", "You have a word for each head. Take the mean of the weights over the heads "
+                "first.", {"heads": "each"}),
         Mistake("heads_vote", "Each head has one vote in yours, however sure it is. Take the mean of the "
                 "weights first.", {"heads": "vote"}),
         Mistake("loudest_head", "The head with the largest weight decides in yours. Take the mean of all.",

@@ -110,6 +110,7 @@ _WANTED = (
         (_B, _H, _L, _L): ("self_for_cross", "The keys are the memory's, and it has 9 words."),
         (_B, _H, _S, _S): ("self_for_cross", "The queries are those of 6 English words."),
         (_B, _L, _H, _S): ("heads_last", "Heads stand before the positions: (B, H, Lq, Lk)."),
+        (_H, _B, _L, _S): ("heads_first", "The sentences come first: (B, H, Lq, Lk)."),
         (_H, _L, _S): ("batch_missing", "There are two sentences."),
         (_L, _S): ("batch_missing", "There are two sentences and three heads."),
     }),
@@ -134,6 +135,7 @@ _WANTED = (
     ("the weights of the decoder's self-attention", (_B, _H, _L, _L), {
         (_B, _H, _L, _S): ("cross_for_self", "Here the English words look at each other."),
         (_B, _H, _S, _S): ("encoder_for_decoder", "That is the encoder's. The decoder has 6 words."),
+        (_H, _B, _L, _L): ("heads_first", "The sentences come first: (B, H, Lq, Lk)."),
         (_B, _L, _L): ("heads_missing", "Each head has its own weights."),
     }),
 )
@@ -143,6 +145,7 @@ _NOT_ZERO = {
     18: ("half", "Half of the table, and the diagonal belongs to it as well: count row by row."),
     54: ("cross_for_self", "That is 6 times 9, the table of cross-attention."),
     21 * _B * _H: ("all_tables", "That counts all heads of both sentences. One table is asked for."),
+    21 * _B: ("all_tables", "That counts both sentences. One table is asked for."),
     21 * _H: ("all_tables", "That counts all heads. One table is asked for."),
     45: ("encoder_for_decoder", "That is 9 words. The decoder has 6."),
 }
@@ -168,8 +171,7 @@ def three_shapes(answer):
     for (what, wanted, confusions), shape in zip(_WANTED, read, strict=True):
         if shape != wanted:
             name, told = confusions.get(shape, (None, "Who asks, and who is asked? Write B, H, Lq, Lk and "
-                                                      "the "
-                                                      "widths behind each line."))
+                                                      "the widths behind each line."))
             return wrong(f"{shape} for {what} is not right. {told}", name)
     if count != 21:
         name, told = _NOT_ZERO.get(float(count), (None, "The first word sees one, itself; the second sees "

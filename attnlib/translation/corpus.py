@@ -41,7 +41,7 @@ def translation_pairs(n, seed=0, *, unseen=False):
     References
     ----------
     Sure and possible links: Och and Ney 2003, "A Systematic Comparison of Various Statistical Alignment
-    Models", Computational Linguistics 29(1), section 2.1.
+    Models", Computational Linguistics 29(1).
 
     Examples
     --------

@@ -7,8 +7,8 @@ class Pair(NamedTuple):
     """A sentence in two languages. A link is (index in ``zh``, index in ``en``).
 
     ``sure``: the two words translate each other. ``possible`` holds these and more, such as an article that
-    Chinese leaves out, linked to its noun (the two kinds of Och and Ney 2003, section 2.1, where every sure
-    link is possible too).
+    Chinese leaves out, linked to its noun (the two kinds of Och and Ney 2003, where every sure link is
+    possible too).
     """
 
     zh: tuple[str, ...]

@@ -84,6 +84,31 @@ def test_two_mistakes_together_are_named(exercise, choices, names):
     assert set(verdict.misconception.split(" and ")) == names, verdict.message
 
 
+def of_errors(errors, below):
+    """Rates made as the lesson makes them: what is wrong and what is missing, over something."""
+
+    def answer(found, sure, possible):
+        triples = [*zip(found, sure, possible, strict=True)]
+        return sum(errors(*one) for one in triples) / sum(below(*one) for one in triples)
+
+    return answer
+
+
+@pytest.mark.parametrize("errors, below, mistake", [
+    (lambda a, s, p: len(a - p) + len(s - a), lambda a, s, p: len(p), "denominator"),
+    (lambda a, s, p: len(a - p) + len(s - a), lambda a, s, p: len(s), "denominator"),
+    (lambda a, s, p: len(a - p) + len(s - a), lambda a, s, p: len(a), "denominator"),
+    (lambda a, s, p: len(a - p) + len(s - a), lambda a, s, p: len(a | s), "denominator"),
+    (lambda a, s, p: len(a - p), lambda a, s, p: len(a) + len(s), "precision_only"),
+    (lambda a, s, p: len(s - a), lambda a, s, p: len(a) + len(s), "recall_only"),
+    (lambda a, s, p: len(a - s) + len(s - a), lambda a, s, p: len(a) + len(s), "sure_alone"),
+    (lambda a, s, p: len(a - p) + len(p - a), lambda a, s, p: len(a) + len(s), "possible_alone"),
+])
+def test_errors_counted_or_divided_otherwise_are_named(errors, below, mistake):
+    verdict = check("alignment_error_rate", of_errors(errors, below), show=False)
+    assert verdict.misconception == mistake, verdict.message
+
+
 def test_the_drawing_that_the_lesson_hands_out_has_two_faults():
     def colleague(weights, n_source):
         return weights.mean(0)[1:].argmax(-1)

@@ -79,12 +79,13 @@ def test_the_shapes_are_right(answer):
 @pytest.mark.parametrize("place, given, mistake", [
     (0, (2, 3, 9, 6), "weights_turned"), (0, (2, 6, 9), "heads_missing"),
     (0, (2, 3, 6, 6), "self_for_cross"), (0, (3, 6, 9), "batch_missing"), (0, (2, 6, 3, 9), "heads_last"),
+    (0, (3, 2, 6, 9), "heads_first"), (3, (3, 2, 6, 6), "heads_first"),
     (0, (7, 7), None), (1, (2, 9, 12), "as_long_as_memory"), (1, (2, 6, 20), "as_wide_as_memory"),
     (1, (2, 3, 6, 4), "not_merged"),
     (2, (12, 20), "matrix_turned"), (2, (12, 12), "keys_of_asker"), (2, (20, 20), "keys_as_wide_as_memory"),
     (2, (20, 4), "one_head"), (3, (2, 3, 6, 9), "cross_for_self"), (3, (2, 3, 9, 9), "encoder_for_decoder"),
     (4, 36, "no_mask"), (4, 15, "without_itself"), (4, 18, "half"), (4, 54, "cross_for_self"),
-    (4, 126, "all_tables"), (4, 45, "encoder_for_decoder"), (4, 7, None),
+    (4, 126, "all_tables"), (4, 42, "all_tables"), (4, 45, "encoder_for_decoder"), (4, 7, None),
 ])
 def test_a_wrong_shape_is_named(place, given, mistake):
     verdict = check("three_shapes", (*SHAPES[:place], given, *SHAPES[place + 1 :]), show=False)

@@ -57,6 +57,7 @@ def test_the_sizes_are_those_of_the_card(pairs):
     assert len({word for pair in pairs for word in pair.zh}) == 129
     assert len({word for pair in pairs for word in pair.en}) == 164
     assert max(len(pair.zh) for pair in pairs) <= 12 and max(len(pair.en) for pair in pairs) <= 16
+    assert len({pair.zh for pair in translation_pairs(20_000, seed=0)}) == 15_845
 
 
 def test_training_and_test_have_no_sentence_in_common(pairs):
