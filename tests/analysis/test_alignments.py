@@ -41,6 +41,7 @@ def test_over_many_sentences_the_counts_are_added():
 
 def test_the_diagonal_is_the_identity_between_equal_lengths_and_never_leaves_the_sentence():
     assert diagonal_alignment(5, 5) == {(i, i) for i in range(5)}
+    assert diagonal_alignment(3, 2) == {(0, 0), (2, 1)}  # the middle of a word counts, not where it begins
     for n, m in ((3, 8), (8, 3), (1, 4), (4, 1)):
         links = diagonal_alignment(n, m)
         assert {j for _, j in links} == set(range(m)) and len(links) == m
@@ -49,9 +50,9 @@ def test_the_diagonal_is_the_identity_between_equal_lengths_and_never_leaves_the
 
 
 def test_attention_is_read_by_rows_in_either_library():
-    weights = np.array([[0.2, 0.7, 0.1], [0.5, 0.5, 0.0]])
-    assert attention_alignment(weights) == {(1, 0), (0, 1)}
-    assert attention_alignment(torch.tensor(weights, requires_grad=True)) == {(1, 0), (0, 1)}
+    weights = np.array([[0.2, 0.1, 0.7], [0.5, 0.5, 0.0]])
+    assert attention_alignment(weights) == {(2, 0), (0, 1)}
+    assert attention_alignment(torch.tensor(weights, requires_grad=True)) == {(2, 0), (0, 1)}
 
 
 def plain_model_1(pairs, rounds):
