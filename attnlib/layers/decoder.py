@@ -13,7 +13,7 @@ class DecoderLayer(nn.Module):
 
     Parameters
     ----------
-    d_model, num_heads, d_ff, dropout, norm_first, norm, device, dtype
+    d_model, num_heads, d_ff, dropout, norm_first, norm, bias, device, dtype
         As in `EncoderLayer`.
     cross_heads : int >= 1, optional
         Heads of the attention to the memory; ``num_heads`` when left out. One alone has one map to read.
@@ -35,13 +35,14 @@ class DecoderLayer(nn.Module):
     """
 
     def __init__(self, d_model, num_heads, d_ff, *, cross_heads=None, dropout=0.0, norm_first=False,
-                 norm=nn.LayerNorm, device=None, dtype=None):
+                 norm=nn.LayerNorm, bias=True, device=None, dtype=None):
         super().__init__()
         made = {"device": device, "dtype": dtype}
+        maps = {"dropout": dropout, "bias": bias, **made}
         cross_heads = num_heads if cross_heads is None else valid_length(cross_heads, "cross_heads")
-        self.self_attn = CachedAttention(d_model, num_heads, dropout=dropout, **made)
-        self.cross_attn = CachedAttention(d_model, cross_heads, dropout=dropout, **made)
-        self.feed_forward = FeedForward(d_model, d_ff, dropout=dropout, **made)
+        self.self_attn = CachedAttention(d_model, num_heads, **maps)
+        self.cross_attn = CachedAttention(d_model, cross_heads, **maps)
+        self.feed_forward = FeedForward(d_model, d_ff, **maps)
         self.residuals = nn.ModuleList(
             Residual(norm(d_model, **made), dropout=dropout, norm_first=norm_first) for _ in range(3)
         )

@@ -20,6 +20,8 @@ class EncoderLayer(nn.Module):
         As in `Residual`.
     norm : class
         ``norm(d_model, device=..., dtype=...)`` makes a norm.
+    bias : bool
+        Whether linear maps have one; that of the norms is the affair of ``norm``.
 
     Raises
     ------
@@ -40,11 +42,11 @@ class EncoderLayer(nn.Module):
     """
 
     def __init__(self, d_model, num_heads, d_ff, *, dropout=0.0, norm_first=False, norm=nn.LayerNorm,
-                 device=None, dtype=None):
+                 bias=True, device=None, dtype=None):
         super().__init__()
         made = {"device": device, "dtype": dtype}
-        self.self_attn = MultiHeadAttention(d_model, num_heads, dropout=dropout, **made)
-        self.feed_forward = FeedForward(d_model, d_ff, dropout=dropout, **made)
+        self.self_attn = MultiHeadAttention(d_model, num_heads, dropout=dropout, bias=bias, **made)
+        self.feed_forward = FeedForward(d_model, d_ff, dropout=dropout, bias=bias, **made)
         self.residuals = nn.ModuleList(
             Residual(norm(d_model, **made), dropout=dropout, norm_first=norm_first) for _ in range(2)
         )

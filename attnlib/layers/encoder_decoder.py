@@ -12,9 +12,10 @@ class EncoderDecoder(nn.Module):
 
     Parameters
     ----------
-    d_model, num_heads, num_layers, d_ff : int >= 1
-        ``num_layers`` in the encoder, and as many in the decoder.
-    dropout, norm_first, norm
+    d_model, num_heads, d_ff : int >= 1
+    num_layers : int >= 1, or two of them
+        In the encoder, and in the decoder; one number for both.
+    dropout, norm_first, norm, bias
         As in `EncoderLayer`.
     cross_heads : int >= 1, optional
         As in `DecoderLayer`.
@@ -41,15 +42,17 @@ class EncoderDecoder(nn.Module):
     """
 
     def __init__(self, d_model=512, num_heads=8, num_layers=6, d_ff=2048, *, dropout=0.1, norm_first=False,
-                 final_norm=None, norm=nn.LayerNorm, cross_heads=None, device=None, dtype=None):
+                 final_norm=None, norm=nn.LayerNorm, cross_heads=None, bias=True, device=None, dtype=None):
         super().__init__()
-        numbers = range(valid_length(num_layers, "num_layers"))
+        numbers = _two_numbers(num_layers)
         made = {"device": device, "dtype": dtype}
-        settings = {"dropout": dropout, "norm_first": norm_first, "norm": norm, **made}
+        settings = {"dropout": dropout, "norm_first": norm_first, "norm": norm, "bias": bias, **made}
         final_norm = norm_first if final_norm is None else final_norm
-        for name, stack, layer, more in (("encoder", Encoder, EncoderLayer, {}),
-                                         ("decoder", Decoder, DecoderLayer, {"cross_heads": cross_heads})):
-            layers = [layer(d_model, num_heads, d_ff, **settings, **more) for _ in numbers]
+        for name, n, stack, layer, more in (
+            ("encoder", numbers[0], Encoder, EncoderLayer, {}),
+            ("decoder", numbers[1], Decoder, DecoderLayer, {"cross_heads": cross_heads}),
+        ):
+            layers = [layer(d_model, num_heads, d_ff, **settings, **more) for _ in range(n)]
             setattr(self, name, stack(layers, norm(d_model, **made) if final_norm else None))
         self.reset_parameters()
 
@@ -82,3 +85,11 @@ class EncoderDecoder(nn.Module):
             If an argument is no tensor, or its shape does not fit.
         """
         return self.decoder(tgt, self.encoder(src, src_mask), tgt_mask, memory_mask, causal=causal)
+
+
+def _two_numbers(num_layers):
+    """Layers of the encoder and of the decoder."""
+    numbers = tuple(num_layers) if isinstance(num_layers, (tuple, list)) else (num_layers, num_layers)
+    if len(numbers) != 2:
+        raise ValueError(f"num_layers must be one number or two; got {num_layers!r}")
+    return tuple(valid_length(n, "num_layers") for n in numbers)

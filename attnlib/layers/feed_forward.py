@@ -18,6 +18,8 @@ class FeedForward(nn.Module):
         Features in between; four times ``d_model`` in the paper.
     dropout : float, 0 <= dropout < 1
         In training, on the features in between.
+    bias : bool
+        Whether there are ``b1`` and ``b2``.
 
     Raises
     ------
@@ -35,11 +37,11 @@ class FeedForward(nn.Module):
     torch.Size([2, 5, 8])
     """
 
-    def __init__(self, d_model, d_ff, *, dropout=0.0, device=None, dtype=None):
+    def __init__(self, d_model, d_ff, *, dropout=0.0, bias=True, device=None, dtype=None):
         super().__init__()
         d_model, d_ff = valid_length(d_model, "d_model"), valid_length(d_ff, "d_ff")
-        self.linear1 = nn.Linear(d_model, d_ff, device=device, dtype=dtype)
-        self.linear2 = nn.Linear(d_ff, d_model, device=device, dtype=dtype)
+        self.linear1 = nn.Linear(d_model, d_ff, bias, device=device, dtype=dtype)
+        self.linear2 = nn.Linear(d_ff, d_model, bias, device=device, dtype=dtype)
         self.dropout = nn.Dropout(valid_dropout(dropout))
 
     def forward(self, x):

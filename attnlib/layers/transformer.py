@@ -22,7 +22,7 @@ class Transformer(nn.Module):
         Words of the source.
     tgt_vocab : int >= 1, optional
         Words of the target. Left out: the two languages share one table, as in the paper.
-    d_model, num_heads, num_layers, d_ff, norm_first, final_norm, norm, cross_heads
+    d_model, num_heads, num_layers, d_ff, norm_first, final_norm, norm, cross_heads, bias
         As in `EncoderDecoder`; what is left out gives the paper's base model.
     dropout : float, 0 <= dropout < 1
         As in `EncoderLayer`, and on the sums of embeddings and positions.
@@ -51,7 +51,7 @@ class Transformer(nn.Module):
 
     def __init__(self, src_vocab, tgt_vocab=None, *, d_model=512, num_heads=8, num_layers=6, d_ff=2048,
                  dropout=0.1, norm_first=False, final_norm=None, norm=nn.LayerNorm, cross_heads=None,
-                 tied=True, pad_id=0, device=None, dtype=None):
+                 bias=True, tied=True, pad_id=0, device=None, dtype=None):
         super().__init__()
         made = {"device": device, "dtype": dtype}
         self.d_model = valid_length(d_model, "d_model")
@@ -63,7 +63,7 @@ class Transformer(nn.Module):
         self.tgt_embedding = self.src_embedding if shared else ScaledEmbedding(tgt_vocab, d_model, **made)
         stacks = EncoderDecoder(d_model, num_heads, num_layers, d_ff, dropout=dropout, norm_first=norm_first,
                                 final_norm=final_norm, norm=norm, cross_heads=cross_heads,
-                                **made)  # fmt: skip
+                                bias=bias, **made)  # fmt: skip
         self.encoder, self.decoder = stacks.encoder, stacks.decoder
         self.output = None if tied else nn.Linear(d_model, self.tgt_embedding.num_embeddings, **made)
         self.dropout = nn.Dropout(valid_dropout(dropout))

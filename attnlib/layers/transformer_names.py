@@ -25,7 +25,9 @@ def from_torch_transformer(state_dict):
     """Our names for the parameters of a ``torch.nn.Transformer``, in either order of its norms.
 
     They load into ``EncoderDecoder(..., final_norm=True)`` with the same ``norm_first``, for PyTorch has
-    the last norms in both orders.
+    the last norms in both orders. A model that was made with ``bias=False`` loads into one with
+    ``bias=False, norm=partial(nn.LayerNorm, bias=False)``. What a state dict does not tell must be the same:
+    the heads, the order of the norms, their ``eps``, and ReLU, which is all that we have.
 
     Parameters
     ----------

@@ -1,4 +1,5 @@
 import json
+from functools import partial
 
 import pytest
 import torch
@@ -42,9 +43,12 @@ def test_agrees_with_the_golden_torch_transformer(golden):
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 @pytest.mark.parametrize("norm_first", [False, True])
-def test_agrees_with_torch_in_either_order_of_the_norms(norm_first):
-    theirs = nn.Transformer(12, 3, 2, 2, 20, 0.0, norm_first=norm_first, batch_first=True, **float64)
-    ours = EncoderDecoder(12, 3, 2, 20, dropout=0.0, norm_first=norm_first, final_norm=True, **float64)
+@pytest.mark.parametrize("heads, layers, bias", [(3, (2, 2), True), (1, (3, 1), True), (4, (1, 2), False)])
+def test_agrees_with_torch_in_either_order_of_the_norms(norm_first, heads, layers, bias):
+    theirs = nn.Transformer(12, heads, *layers, 20, 0.0, norm_first=norm_first, batch_first=True, bias=bias,
+                            **float64)  # fmt: skip
+    ours = EncoderDecoder(12, heads, layers, 20, dropout=0.0, norm_first=norm_first, final_norm=True,
+                          bias=bias, norm=partial(nn.LayerNorm, bias=bias), **float64)  # fmt: skip
     with torch.no_grad():
         for n, parameter in enumerate(theirs.parameters()):
             noise = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(n), **float64)
@@ -94,8 +98,11 @@ def test_only_the_attention_to_the_memory_has_the_cross_heads():
 
 def test_errors_name_the_argument():
     model = EncoderDecoder(8, 2, 1, 16)
-    with pytest.raises(ValueError, match="num_layers must be at least 1"):
-        EncoderDecoder(8, 2, 0, 16)
+    for number in (0, (2, 0)):
+        with pytest.raises(ValueError, match="num_layers must be at least 1"):
+            EncoderDecoder(8, 2, number, 16)
+    with pytest.raises(ValueError, match=r"num_layers must be one number or two; got \(1, 2, 3\)"):
+        EncoderDecoder(8, 2, (1, 2, 3), 16)
     with pytest.raises(ValueError, match=r"query must have 8 features; got shape \(1, 3, 7\)"):
         model(torch.ones(1, 3, 7), torch.ones(1, 2, 8))
     with pytest.raises(ValueError, match="mask must broadcast to the scores"):

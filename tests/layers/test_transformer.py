@@ -9,6 +9,7 @@ from attnlib import (
     AnnotatedLayerNorm,
     DecoderCache,
     Transformer,
+    causal_mask,
     from_annotated_transformer,
     greedy_decode,
     label_smoothing_loss,
@@ -62,6 +63,12 @@ def test_agrees_with_the_golden_annotated_transformer(annotated):
     memory, mask = ours.encode(g["in_src"])
     assert torch.equal(mask[:, 0], g["out_src_mask"])
     torch.testing.assert_close(memory, g["out_memory"], rtol=1e-9, atol=1e-11)
+    real = (inputs != 2)[:, None, None]
+    assert torch.equal((real & causal_mask(5, like=memory))[:, 0], g["out_tgt_mask"])
+    x = ours.tgt_embedding(inputs) + g["in_pe"][:, :5]
+    decoded = ours.decoder(x, memory, real, mask)
+    torch.testing.assert_close(decoded, g["out_decoder"], rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(sinusoidal_positions(12, 16, like=memory), g["in_pe"][0], rtol=0, atol=1e-6)
     logits = ours(g["in_src"], inputs)
     torch.testing.assert_close(logits.log_softmax(-1), g["out_logprob"], rtol=1e-9, atol=1e-11)
     assert (targets != 2).sum() == g["out_ntokens"]
