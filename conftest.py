@@ -1,6 +1,5 @@
 """How the whole suite runs: one thread, no GPU, no network, notebooks by nbval."""
 
-import importlib.util
 import os
 import shutil
 import sys
@@ -14,6 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
+from lesson import absent_modules  # noqa: E402
 from offline import block_network  # noqa: E402
 
 from course import BROWSERS, browser_command  # noqa: E402
@@ -58,12 +58,11 @@ def pytest_collection_modifyitems(items):
         if cell is None:
             continue
         item.output_timeout = 120  # nbval's own five seconds are short on a busy machine
-        tags = cell.metadata.get("tags", [])
-        if "measured" in tags:
+        if "measured" in cell.metadata.get("tags", []):
             item.options["check"] = False
-        needs = cell.metadata.get("attn", {}).get("needs")
-        if "needs-model" in tags and needs and not importlib.util.find_spec(needs):
-            item.add_marker(pytest.mark.skip(reason=f"{NO_MODEL}: {needs}"))
+        absent = absent_modules(cell)
+        if absent:
+            item.add_marker(pytest.mark.skip(reason=f"{NO_MODEL}: {', '.join(absent)}"))
 
 
 def pytest_runtest_setup(item):

@@ -9,7 +9,6 @@ A lesson with an error in a cell, or with output on stderr, stays as it was.
 
 import argparse
 import copy
-import importlib.util
 import json
 import os
 import sys
@@ -88,19 +87,13 @@ def execute(source, remeasure):
             show_progress(f"{source.number} cell {index + 1} of {total}")
             if cell.cell_type != "code":
                 continue
-            missing = missing_model(cell)
-            if missing:
+            absent = lesson.absent_modules(cell)
+            if absent:
                 clear_line()
-                print(f"{source.number} cell {index + 1} keeps its output: no {missing} here")
+                print(f"{source.number} cell {index + 1} keeps its output: no {', '.join(absent)} here")
             else:
                 run(client, cell, index, keep=not remeasure and "measured" in lesson.tags(cell))
     return notebook
-
-
-def missing_model(cell):
-    """The module that a cell tagged `needs-model` names in `attn.needs`, where it is absent."""
-    module = lesson.cell_attn(cell).get("needs") if "needs-model" in lesson.tags(cell) else None
-    return module if module and importlib.util.find_spec(module) is None else None
 
 
 def run(client, cell, index, keep):

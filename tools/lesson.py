@@ -4,6 +4,7 @@ A notebook is read as it stands on disk, without nbformat's repairs, so that a
 lint sees what the author wrote.
 """
 
+import importlib.util
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -94,8 +95,14 @@ def slide_type(cell):
 
 
 def cell_attn(cell):
-    """The cell's own settings: `numbers` (allowed in its prose), `needs` (a module's name)."""
+    """The cell's own settings: `numbers` (allowed in its prose), `needs` (modules, a space between)."""
     return cell.metadata.get("attn", {})
+
+
+def absent_modules(cell):
+    """Those that a cell tagged `needs-model` names in `attn.needs` and that are not installed here."""
+    named = cell_attn(cell).get("needs", "") if "needs-model" in tags(cell) else ""
+    return [module for module in named.split() if importlib.util.find_spec(module) is None]
 
 
 def minutes(cell):

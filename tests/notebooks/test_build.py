@@ -69,7 +69,7 @@ def test_a_measured_cell_keeps_its_output_unless_told(folder):
 
 
 def test_a_cell_whose_model_is_missing_keeps_its_output(folder, capsys):
-    path = write(folder, "import no_such", tags=["needs-model"], attn={"needs": "no_such"})
+    path = write(folder, "import no_such", tags=["needs-model"], attn={"needs": "json no_such"})
     assert build.main([]) == 0
     assert outputs(path) == ["stored"]
     assert "03 cell 1 keeps its output: no no_such here" in capsys.readouterr().out

@@ -107,7 +107,7 @@ def marks(lesson):
         if ("needs-model" in tags(cell)) != ("needs" in cell_attn(cell)):
             yield (
                 f"cell {cell.get('id')}: the tag needs-model and attn.needs, "
-                "the module's name, go together"
+                "the modules' names, go together"
             )
 
 
