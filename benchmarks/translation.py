@@ -1,4 +1,4 @@
-"""The course's translator trained from ten seeds: ``python benchmarks/translation.py``.
+"""The course's translator trained from ten seeds: ``python3 course.py bench translation``.
 
 For each seed the share of 1,000 unseen sentences that is translated word for word, the alignment error rate
 of the attention, that of IBM Model 1 on the same training pairs, whether the course's own sentences come out
