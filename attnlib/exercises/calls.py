@@ -202,6 +202,12 @@ def imports_torch(function):
     return any(name.split(".")[0] == "torch" for name in _named(function, "IMPORT_NAME"))
 
 
+def names_in(function):
+    """The global names and attributes that a function reads, and what it imports."""
+    names = _named(function, "LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM")
+    return names | {part for name in _named(function, "IMPORT_NAME") for part in name.split(".")}
+
+
 def _named(function, *operations):
     """What these operations of a function's code, and of the functions inside it, name."""
     names, waiting = set(), [code] if (code := getattr(function, "__code__", None)) else []

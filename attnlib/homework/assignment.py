@@ -207,7 +207,7 @@ def chosen(id, class_seed):
     """
     choice = {}
     for question in module(id).QUESTIONS:
-        published = [question.SAMPLE] if question.LESSON is None else [question.LESSON, question.SAMPLE]
+        published = [*lessons(question), question.SAMPLE]
         products = product(*question.CHOICES.values())
         every = [dict(zip(question.CHOICES, each, strict=True)) for each in products]
         every = [each for each in every if all(choice.get(name, own) == own for name, own in each.items())]
@@ -215,6 +215,12 @@ def chosen(id, class_seed):
         place = secret(class_seed, id, question.__name__, "variant") % len(free)
         choice |= question.SAMPLE if class_seed == SAMPLE_SEED else free[place]
     return choice
+
+
+def lessons(question):
+    """The choices of a question that the lessons have published: none, one, or as many as differ."""
+    found = question.LESSON
+    return [] if found is None else [found] if isinstance(found, dict) else [*found]
 
 
 def secret(class_seed, *what):
@@ -234,7 +240,8 @@ def module(id):
     """The package of an assignment: ``TITLE``, ``LESSONS``, ``QUESTIONS`` (a module each).
 
     A question's module has ``CHOICES`` (what may be chosen, by name), ``LESSON`` and ``SAMPLE`` (the
-    choices that are published; the first is None where no lesson asks the same), and ``question(choice)``.
+    choices that are published; the first is None where no lesson asks the same, and a tuple where
+    lessons differ), and ``question(choice)``.
 
     Raises
     ------

@@ -1,7 +1,10 @@
 """The check that a student runs: the grader's judge, on the cases that are not hidden."""
 
+from dataclasses import replace
+
 from attnlib.exercises import answers
 from attnlib.exercises.answers import numbers, short
+from attnlib.exercises.calls import names_in
 from attnlib.exercises.verdict import Verdict
 from attnlib.homework import assignment
 
@@ -61,6 +64,7 @@ def local_check(id, code):
     def check(question_id, answer):
         question = made.question(question_id)
         verdict = (_recorded if question.kind == "prediction" else judged)(question, answer)
+        verdict = _warned(verdict, forbidden_in(answer, question.forbids))
         return Points(points(question, verdict), verdict)
 
     return check
@@ -78,6 +82,31 @@ def points(question, verdict):
     named = verdict.misconception and not verdict.convention
     slip = verdict.slip if question.kind in ("function", "test") else named
     return question.part if verdict.passed is False and slip else 0
+
+
+def forbidden_in(answer, forbids):
+    """Which of the forbidden names a function, with those of its own module that it calls, makes use of."""
+    found, seen, waiting = set(), set(), [answer] if forbids else []
+    while waiting:
+        function = waiting.pop()
+        if id(function) in seen or not hasattr(function, "__code__"):
+            continue
+        seen.add(id(function))
+        surroundings = function.__globals__
+        for name in names_in(function):
+            meant = surroundings.get(name)
+            found |= {name, getattr(meant, "__name__", name)} if meant is None or callable(meant) else set()
+            waiting += [meant] if getattr(meant, "__globals__", None) is surroundings else []
+    return [each for each in forbids if each in found]
+
+
+def _warned(verdict, names):
+    """The verdict, and that the grader will not let this pass."""
+    if not names or verdict.passed is None:
+        return verdict
+    listed = ", ".join(f"`{name}`" for name in names)
+    told = f"{verdict.message} But it names {listed}: the grader takes that away, so write it yourself."
+    return replace(verdict, message=told)
 
 
 def _recorded(question, answer):

@@ -559,6 +559,8 @@ class RemoteFunction:
         return self._dead
 
     def _outcome(self, args, gradient_of=()):
+        if self._session.objects.crowded and any(map(callable, args)):
+            self._session.begin()       # what earlier calls were handed by such an argument
         with calls.fixed_surroundings() if any(map(callable, args)) else contextlib.nullcontext():
             answer = self._call(args, {"gradient_of": list(gradient_of)})
         values = {name: answer.get(name) for name in calls.Outcome.__dataclass_fields__}

@@ -116,11 +116,19 @@ def _question(number, question):
         return [_text(f"task-{question.id}", task), answer]
     given = [_code(f"given-{question.id}", question.given, locked=True)] if question.given else []
     return [
-        _text(f"task-{question.id}", head + question.text),
+        _text(f"task-{question.id}", head + question.text + _without(question)),
         *given,
         _code(question.id, _solved(question), locked=False),
         _check(question),
     ]
+
+
+def _without(question):
+    """What the grader takes away, where it takes something away."""
+    if not question.forbids:
+        return ""
+    names = ", ".join(f"`{name}`" for name in question.forbids)
+    return f"\n\nTo be written without {names} and without `attnlib`."
 
 
 def _solved(question):

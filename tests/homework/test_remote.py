@@ -516,6 +516,22 @@ def test_many_numbers_are_not_taken(sandbox):
     assert memory() - before < 350e6      # 160 of it are the right results
 
 
+def test_what_calls_were_handed_is_forgotten_before_it_is_too_much(sandbox):
+    """An object that is handed back is known, however many there were in earlier calls."""
+    source = "def f(make):\n    many = [make() for _ in range(300)]\n    return all(map(make, many))"
+    with run(sandbox, source) as session:
+        f = session.answer("f")
+        for _ in range(12):
+            ours = []
+
+            def make(one=None, ours=ours):
+                ours.append(object())
+                return ours[-1] if one is None else any(one is each for each in ours)
+
+            outcome = f.outcome((make,))
+            assert outcome.value is True, outcome.error
+
+
 def test_a_session_takes_little_time(sandbox):
     cells = [f"import numpy as np\nx{i} = np.arange(10.0)\nprint(x{i})" for i in range(7)]
     ours = time.process_time()

@@ -1,5 +1,7 @@
 """Causal attention of several heads that share keys and values, from four matrices."""
 
+import numpy as np
+
 from attnlib.exercises.function import Case, Mistake
 from attnlib.homework.assignment import (
     Convention,
@@ -34,7 +36,7 @@ CONVENTIONS = (
     }),
 )  # fmt: skip
 CHOICES = values_of(*CONVENTIONS)
-LESSON = {"matrices": "in_out", "true_key": "real", "shared": "neighbours"}
+LESSON = {"matrices": "out_in", "true_key": "real", "shared": "neighbours"}
 SAMPLE = {"matrices": "out_in", "true_key": "padding", "shared": "neighbours"}
 
 TEXT = """\
@@ -51,8 +53,8 @@ d = D/H, and G = `n_kv_heads` heads of keys and of values, of width d, where G d
   sentence; its first word is real.
 
 Scores are dot products divided by the root of d, the weights of a query are their softmax over what it sees,
-and `w_o` mixes what the heads have read, side by side. Queries that are padding get what comes out for
-them: nobody will read it."""
+and `w_o` mixes what the heads have read, side by side. A query that is padding is treated like any other and
+reads the real words before it."""
 
 STUB = """\
 def attended(x, key_mask, w_q, w_k, w_v, w_o, n_heads, n_kv_heads):
@@ -77,53 +79,70 @@ SOLUTION = """\
 
 def compute(x, key_mask, w_q, w_k, w_v, w_o, n_heads, n_kv_heads, *, matrices="in_out", true_key="real",
             shared="neighbours", future="hidden", pads="keys", scale="head", axis=-1, cut="right",
-            merged="right", mixed=True, roles="qkv", hiding="-inf", seen="both"):  # fmt: skip
+            serves="right", merged="right", mixed=True, roles="qkv", hiding="-inf", seen="both",
+            blank="none"):  # fmt: skip
+    """In NumPy, which is quicker on so few numbers."""
     import torch
 
+    x, key_mask, w_q, w_k, w_v, w_o = (a.numpy() for a in (x, key_mask, w_q, w_k, w_v, w_o))
     b, length, width = x.shape
     d = width // n_heads
     of = (lambda w: w) if matrices == "in_out" else (lambda w: w.T)
     w = {"q": w_q, "k": w_k, "v": w_v}
 
     def heads(role, number):
+        if len(of(w[role])) != width:
+            raise RuntimeError("shapes do not fit")      # as torch calls it
         a = x @ of(w[role])
         if cut == "from_memory":
             return a.reshape(b, number, length, d)
         if cut == "taking_turns":
-            return a.reshape(b, length, d, number).permute(0, 3, 1, 2)
-        return a.reshape(b, length, number, d).transpose(1, 2)
+            return a.reshape(b, length, d, number).transpose(0, 3, 1, 2)
+        return a.reshape(b, length, number, d).transpose(0, 2, 1, 3)
 
     q, k, v = heads(roles[0], n_heads), heads(roles[1], n_kv_heads), heads(roles[2], n_kv_heads)
-    of_head = torch.arange(n_heads)
-    of_head = of_head // (n_heads // n_kv_heads) if shared == "neighbours" else of_head % n_kv_heads
-    of_head = of_head * 0 if cut == "first_for_all" else of_head
+    of_head = np.arange(n_heads)
+    if serves == "first_for_all":
+        of_head = of_head * 0
+    elif serves == "by_number":
+        of_head = of_head // n_kv_heads
+    else:
+        of_head = of_head // (n_heads // n_kv_heads) if shared == "neighbours" else of_head % n_kv_heads
     k, v = k[:, of_head], v[:, of_head]
-    past = {
-        "hidden": torch.ones(length, length, dtype=torch.bool).tril(),
-        "seen": torch.ones(length, length, dtype=torch.bool),
-        "alone": torch.ones(length, length, dtype=torch.bool).triu(),
-        "own_hidden": torch.ones(length, length, dtype=torch.bool).tril(-1),
-        "next_seen": torch.ones(length, length, dtype=torch.bool).tril(1),
-    }[future]  # fmt: skip
+    every = np.ones((length, length), dtype=bool)
+    past = {"hidden": np.tril(every), "seen": every, "alone": np.triu(every),
+            "own_hidden": np.tril(every, -1), "next_seen": np.tril(every, 1)}[future]  # fmt: skip
     real = key_mask if true_key == "real" else ~key_mask
-    real = real[:, None, :, None] if pads == "queries" else real[:, None, None, :]
-    sees = past if pads == "ignored" else past | real if seen == "either" else past & real
+    shown = real[:, None, :, None] if pads == "queries" else real[:, None, None, :]
+    shown = shown | (pads == "ignored")
+    sees = past | shown if seen == "either" else past & shown
     by = {"head": d**0.5, "none": 1, "width": width**0.5, "linear": d, "number": n_heads**0.5,
           "times": d**-0.5}[scale]  # fmt: skip
-    scores = q @ k.mT / by
+    scores = q @ k.swapaxes(-1, -2) / by
     if hiding == "after":
-        weights = scores.softmax(axis) * sees
+        weights = _softmax(scores, axis) * sees
     elif hiding == "multiplied":
-        weights = (scores * sees).softmax(axis)
+        weights = _softmax(scores * sees, axis)
+    elif hiding == "added":
+        weights = _softmax(scores - 1e9 * (~past * 1.0 + ~shown), axis)
     else:
-        low = {"-inf": -torch.inf, "finite": -1e9, "small": -10.0}[hiding]
-        weights = scores.masked_fill(~sees, low).softmax(axis)
+        low = {"-inf": -np.inf, "finite": -1e9, "small": -10.0}[hiding]
+        weights = _softmax(np.where(sees, scores, low), axis)
     read = weights @ v
-    read = read.reshape(b, length, width) if merged == "from_memory" else (
-        read.permute(0, 2, 3, 1).reshape(b, length, width) if merged == "taking_turns"
-        else read.transpose(1, 2).reshape(b, length, width)
-    )
-    return read @ of(w_o) if mixed else read
+    if merged == "taking_turns":
+        read = read.transpose(0, 2, 3, 1)
+    elif merged == "right":
+        read = read.transpose(0, 2, 1, 3)
+    read = read.reshape(b, length, width)
+    out = read @ of(w_o) if mixed else read
+    return torch.from_numpy(out * real[:, :, None] if blank == "padding" else out)
+
+
+def _softmax(scores, axis):
+    """As torch has it: NaN where nothing is seen."""
+    with np.errstate(invalid="ignore"):
+        e = np.exp(scores - scores.max(axis, keepdims=True))
+        return e / e.sum(axis, keepdims=True)
 
 
 def cases(rng, choice):
@@ -161,13 +180,15 @@ MISTAKES = (
     Mistake("future_seen", "Your words see those after them. In a decoder they do not.", {"future": "seen"}),
     Mistake("past_hidden", "Your triangle lies the other way: a word sees those after it and none before.",
             {"future": "alone"}),
-    *(Mistake("own_word_hidden", "Your words do not see themselves, and the first sees nothing.",
-              {"future": "own_hidden", "hiding": hiding}) for hiding in ("-inf", "finite")),
+    Mistake("own_word_hidden", "Your words do not see themselves, and the first sees nothing.",
+            {"future": "own_hidden"}),
     Mistake("next_word_seen", "Your triangle reaches one place too far: a word sees the next one.",
             {"future": "next_seen"}),
     Mistake("padding_seen", "The mask for padding has no effect.", {"pads": "ignored"}),
-    *(Mistake("queries_hidden", "You hide rows: the mask speaks of keys, and keys lie across.",
-              {"pads": "queries", "hiding": hiding}) for hiding in ("-inf", "finite")),
+    Mistake("queries_hidden", "You hide rows: the mask speaks of keys, and keys lie across.",
+            {"pads": "queries"}),
+    Mistake("padding_blank", "You return zeros where the query is padding. It reads like any other.",
+            {"blank": "padding"}),
     Mistake("either_will_do", "You show a key that is past or real. It has to be both.", {"seen": "either"}),
     Mistake("no_scale", "Your scores are not divided by the root of d.", {"scale": "none"}),
     Mistake("scale_of_the_model", "You divide by the root of D. A dot product is as long as a head: d.",
@@ -176,9 +197,10 @@ MISTAKES = (
     Mistake("scale_of_the_number", "You divide by the root of the number of heads. The width of a head is "
             "asked for.", {"scale": "number"}),
     Mistake("multiplied_by_the_root", "You multiply by the root of d. Divide by it.", {"scale": "times"}),
-    *(Mistake("softmax_over_the_queries", "Your softmax runs over the queries. A query shares its weight "
-              "out among the keys: that is the last axis.", {"axis": -2, "hiding": hiding})
-      for hiding in ("-inf", "finite")),
+    Mistake("softmax_over_the_queries", "Your softmax runs over the queries. A query shares its weight "
+            "out among the keys: that is the last axis.", {"axis": -2}),
+    Mistake("softmax_over_the_heads", "Your softmax runs over the heads. A query shares its weight out among "
+            "the keys, in each head for itself: that is the last axis.", {"axis": 1}),
     Mistake("cut_from_memory", "You cut into heads by a reshape alone. The heads come to lie in front, and "
             "no number has moved: heads and words must change places.", {"cut": "from_memory"}),
     Mistake("heads_take_turns", "You let heads take turns, feature by feature. Each has its features side by "
@@ -187,7 +209,9 @@ MISTAKES = (
             "side by side first.", {"merged": "from_memory"}),
     Mistake("features_take_turns", "You join the heads feature by feature. They lie side by side.",
             {"merged": "taking_turns"}),
-    Mistake("first_key_head_for_all", "All your heads use key head 0.", {"cut": "first_for_all"}),
+    Mistake("first_key_head_for_all", "All your heads use key head 0.", {"serves": "first_for_all"}),
+    Mistake("divided_by_the_key_heads", "You divide a head's number by G. A key head serves H/G heads: by "
+            "that number.", {"serves": "by_number"}),
     Mistake("not_mixed", "You return what the heads have read side by side. w_o is to mix it.",
             {"mixed": False}),
     Mistake("keys_and_values_exchanged", "Your keys are the values, and your values the keys.",
@@ -203,6 +227,10 @@ MISTAKES = (
 )  # fmt: skip
 
 
+# What is written over a hidden score is all the same where a word sees something, and else it is not.
+STYLES = ({}, {"hiding": "finite"}, {"hiding": "added"})
+
+
 def question(choice):
     said = {each.name: each.options[choice[each.name]].text for each in CONVENTIONS}
     return Question(
@@ -214,7 +242,7 @@ def question(choice):
         judge=judge_of_variant(
             compute, CONVENTIONS, choice, MISTAKES, cases,
             "Each head asks the keys that it should, sees no word after its own and no padding, and its "
-            "features come to their places, whatever the sizes.", visible=4, atol=1e-5,
+            "features come to their places, whatever the sizes.", visible=4, atol=1e-5, styles=STYLES,
         ),
         forbids=("scaled_dot_product_attention", "attention", "attention_weights",
                  "multi_head_attention_forward", "grouped_query_attention"),

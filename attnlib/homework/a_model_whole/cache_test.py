@@ -22,10 +22,11 @@ The cache is an object that you can hand back and nothing else. B sentences are 
 Write a test, `{name}(full, step, n_words)`: it returns `True` if the cache is **{says}**, else `False`. It
 is sound if `step` always gives the logits that `full` gives at the same places, up to rounding (differences
 below 0.0001): whatever the ids from 0 to `n_words` - 1, for up to 4 sentences of up to 14 places, in whatever
-portions the words come, and also where one cache is used twice, for two ways of going on.
+chunks the words come, and also where one cache is used twice, for two ways of going on.
 
-Your test is tried on nine caches, three of them sound. `full` is right in all of them. The others fail for
-one reason each, and the logits are then wrong by 0.01 or more somewhere."""
+Your test is tried on ten caches, three of them sound. `full` is right in all of them. The others fail for
+one reason each, and the logits are then wrong by 0.01 or more somewhere. A hundred calls of `step` are more
+than enough for each; thousands take too long."""
 
 STUB = """\
 def {name}(full, step, n_words):
@@ -36,9 +37,9 @@ SOLUTION = """\
     ids = rng.integers(0, n_words, {shape})
     wanted = full(ids)
 
-    def same(portions):
+    def same(chunks):
         cache, at = None, 0
-        for n in portions:
+        for n in chunks:
             {got} = step(ids{part}, cache)
             if not torch.allclose(logits, wanted{part}, atol=1e-4):
                 return False
@@ -180,7 +181,7 @@ def _stepped(ids, cache, fault):
     if fault == "first_sentence" and old:
         kept_k, kept_v = (np.repeat(a[:1], b, 0) for a in (kept_k, kept_v))
     keys, values = np.concatenate([kept_k, x @ W_K], 1), np.concatenate([kept_v, x @ W_V], 1)
-    sees = np.tri(n, old + n, old, dtype=bool) | (fault == "portion")
+    sees = np.tri(n, old + n, old, dtype=bool) | (fault == "chunk")
     if fault == "short":                    # what lies further back than 9 places has been dropped
         sees = sees & ~np.tri(n, old + n, old - 10, dtype=bool)
     q = x @ W_Q
@@ -193,7 +194,10 @@ def _stepped(ids, cache, fault):
     new = _Cache(ids, keys, values, cache.calls + 1)
     if fault == "same_object" and old:      # what was handed in goes on, too
         cache.__dict__.update(new.__dict__)
-    return (x + read) @ W_OUT, new
+    logits = (x + read) @ W_OUT
+    if fault == "softened":
+        logits = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    return logits, new
 
 
 # What it does, the fault, whether it is sound, who is fooled, and what is said; the first four are shown.
@@ -204,11 +208,14 @@ CACHES = (
      "is faulty from the second call on. Do you compare more than the first?"),
     ("keeps the ids and computes all anew", "anew", True, "sound_refused",
      "is sound, if slow. Do you compare the logits of the right places?"),
-    ("lets new words see one another", "portion", False, "portions_missed",
-     "is faulty where several words come at once: each sees those after it in its portion. Do you try that?"),
-    ("counts calls for places", "calls", False, "portions_missed",
-     "is faulty where a portion of several words came before: it counts calls, not words. Do you try unequal "
-     "portions?"),
+    ("lets new words see one another", "chunk", False, "chunks_missed",
+     "is faulty where several words come at once: each sees those after it in its chunk. Do you try that?"),
+    ("gives logarithms of probabilities", "softened", False, "likeliest_alone",
+     "is faulty: its numbers are the logits shifted, at each place by as much. Do you compare logits, or "
+     "only which word is likeliest?"),
+    ("counts calls for places", "calls", False, "chunks_missed",
+     "is faulty where a chunk of several words came before: it counts calls, not words. Do you try unequal "
+     "chunks?"),
     ("keeps the last nine places", "short", False, "length_missed",
      "is faulty in sentences of more than ten places. Are yours as long as the task allows?"),
     ("keeps the first sentence for all", "first_sentence", False, "sentences_missed",

@@ -73,7 +73,7 @@ SOLUTION = """\
 
 
 def compute(ids, table, start, *, scale="root", sines="turns", speeds="short", times=1, sign=-1, base=1e4,
-            scaled="words", begins="start", along="places", added=True, swapped=False,
+            scaled="words", begins="start", along="places", adds="both", swapped=False,
             hands="both"):  # fmt: skip
     import torch
 
@@ -107,7 +107,7 @@ def compute(ids, table, start, *, scale="root", sines="turns", speeds="short", t
     if scaled == "width":
         return rows * width + waves
     rows = rows * root if scale == "root" else rows
-    return rows + waves if added else rows
+    return {"both": rows + waves, "rows": rows, "waves": waves.expand_as(rows)}[adds]
 
 
 def cases(rng, choice):
@@ -143,7 +143,9 @@ MISTAKES = (
     Mistake("divided_by_the_root", "You divide the rows of the table by the root of D.",
             {"scaled": "divided"}),
     Mistake("times_d", "You multiply the rows of the table by D itself.", {"scaled": "width"}),
-    Mistake("no_places", "You give the rows of the table alone: no word knows its place.", {"added": False}),
+    Mistake("no_places", "You give the rows of the table alone: no word knows its place.", {"adds": "rows"}),
+    Mistake("no_words", "You give the sinusoids alone: they are added to the rows of the table.",
+            {"adds": "waves"}),
     Mistake("exponent_without_minus", "Your later angles grow faster. The exponent is negative.",
             {"sign": 1}),
     Mistake("exponent_halved", "Your exponents are half of what is asked for. Do you count features where "

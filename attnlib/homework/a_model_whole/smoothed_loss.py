@@ -1,5 +1,7 @@
 """The loss that a language model learns from: shifted targets, padding, and a label that is smoothed."""
 
+import math
+
 from attnlib.exercises.function import Case, Mistake
 from attnlib.homework.assignment import (
     Convention,
@@ -14,10 +16,10 @@ CONVENTIONS = (
     Convention("smoothed", {
         "all": Option("and shares `e` out evenly among **all V** words, the target among them.",
                       "You share e out among all words.", "logs.mean(dim=-1)", "shared_by_all"),
-        "others": Option("and shares `e` out evenly among the **V - 1** words that are not the target.",
+        "not_target": Option("and shares `e` out evenly among the **V - 1** words that are not the target.",
                          "You share e out among the words that are not the target.",
                          "(logs.sum(dim=-1) - own) / (logs.shape[-1] - 1)", "shared_by_the_others"),
-        "real_others": Option("and shares `e` out evenly among the **V - 2** words that are neither the "
+        "others": Option("and shares `e` out evenly among the **V - 2** words that are neither the "
                               "target nor padding.",
                               "You share e out among the words that are neither target nor padding.",
                               "(logs.sum(dim=-1) - own - logs[..., pad]) / (logs.shape[-1] - 2)",
@@ -35,8 +37,8 @@ CONVENTIONS = (
     }),
 )  # fmt: skip
 CHOICES = values_of(*CONVENTIONS)
-LESSON = {"smoothed": "all", "total": "mean"}
-SAMPLE = {"smoothed": "others", "total": "sentences"}
+LESSON = ({"smoothed": "all", "total": "mean"}, {"smoothed": "others", "total": "mean"})
+SAMPLE = {"smoothed": "not_target", "total": "sentences"}
 
 TEXT = """\
 Write `smoothed_loss(logits, ids, pad, e)`: how badly a model foresees the next words.
@@ -51,7 +53,7 @@ What is asked of the model at a target that counts is a distribution, not a word
 softmax of the logits.
 {total}
 
-Return a tensor with one number, through which a gradient flows to the logits. Logits may be as large as 1000,
+Return a tensor of shape `()`, through which a gradient flows to the logits. Logits may be as large as 1000,
 of either sign. `e` is a number from 0 up, below 1."""
 
 STUB = """\
@@ -69,12 +71,13 @@ SOLUTION = """\
 
 
 def compute(logits, ids, pad, e, *, smoothed="all", total="mean", shift="next", pads="targets", axis=-1,
-            sign=-1, weight="right", log="stable", by=None, written_out=False):  # fmt: skip
+            sign=-1, weight="right", log="stable", by=None, written_out=False, less="nothing"):  # fmt: skip
     import torch
 
     scores, targets, inputs = {
         "next": lambda: (logits[:, :-1], ids[:, 1:], ids[:, :-1]),
         "none": lambda: (logits, ids, ids),
+        "none_but_last": lambda: (logits[:, :-1], ids[:, :-1], ids[:, :-1]),
         "back": lambda: (logits[:, 1:], ids[:, :-1], ids[:, 1:]),
         "two": lambda: (logits[:, :-2], ids[:, 2:], ids[:, :-2]),
         "rolled": lambda: (logits, ids.roll(-1, 1), ids),
@@ -85,16 +88,20 @@ def compute(logits, ids, pad, e, *, smoothed="all", total="mean", shift="next", 
     words = logs.shape[-1]
     own = logs.gather(-1, targets[..., None]).squeeze(-1)
     rest = {
-        "all": lambda: logs.mean(-1), "others": lambda: (logs.sum(-1) - own) / (words - 1),
-        "real_others": lambda: (logs.sum(-1) - own - logs[..., pad]) / (words - 2),
+        "all": lambda: logs.mean(-1), "not_target": lambda: (logs.sum(-1) - own) / (words - 1),
+        "others": lambda: (logs.sum(-1) - own - logs[..., pad]) / (words - 2),
     }[smoothed]()  # fmt: skip
     rest = torch.where(targets == pad, rest + own / (words - 2), rest) if written_out else rest
-    sharing = {"all": words, "others": words - 1, "real_others": words - 2}[smoothed]
+    sharing = {"all": words, "not_target": words - 1, "others": words - 2}[smoothed]
     each = {
         "right": lambda: (1 - e) * own + e * rest, "unsmoothed": lambda: own,
         "whole_target": lambda: own + e * rest, "exchanged": lambda: e * own + (1 - e) * rest,
         "full_shares": lambda: (1 - e) * own + e * rest * sharing, "no_rest": lambda: (1 - e) * own,
+        "by_all": lambda: (1 - e) * own + e * (rest * sharing - own * (smoothed == "all")) / words,
+        "by_all_but_one": lambda: (1 - e) * own + e * rest * sharing / (words - 1),
+        "pad_gets_none": lambda: (1 - e) * own + e * (rest - logs[..., pad] / sharing),
     }[weight]()  # fmt: skip
+    each = each - _entropy(e, words, sharing) * (less == "entropy")
     real = {"targets": targets != pad, "inputs": inputs != pad, "zero": targets != 0,
             "counted": torch.ones_like(targets, dtype=torch.bool)}[pads]  # fmt: skip
     each = torch.where(real, sign * each, 0.0)
@@ -103,6 +110,13 @@ def compute(logits, ids, pad, e, *, smoothed="all", total="mean", shift="next", 
     count = {"mean": real.sum(), "sentences": len(ids), "sum": 1, "places": real.numel(),
              "ids": ids.numel(), "length": ids.shape[1]}[by or total]  # fmt: skip
     return each.sum() / count
+
+
+def _entropy(e, words, sharing):
+    """The sum, over all words, of what is asked for times its own logarithm."""
+    own, other = (1 - e + e / words, e / words) if sharing == words else (1 - e, e / sharing)
+    others = (words - 1 if sharing == words else sharing) * other
+    return own * math.log(own) + (others * math.log(other) if e else 0)
 
 
 def cases(rng, choice):
@@ -132,9 +146,24 @@ def cases(rng, choice):
 
 _ZERO = ("A word far behind has a weight of 0 in the machine, and {what}. Take the logarithm on paper first: "
          "it is a logit less the logarithm of a sum.")  # fmt: skip
+SHARED_WRONGLY = {
+    "all": ("by_all", "by_all_but_one", "pad_gets_none"),
+    "not_target": ("by_all", "pad_gets_none"),
+    "others": ("by_all", "by_all_but_one"),
+}
+
+
+def mistakes_under(choice):
+    """The mistakes that are some under the conventions of a class."""
+    none = {*SHARED_WRONGLY["all"]} - {*SHARED_WRONGLY[choice["smoothed"]]}
+    return tuple(mistake for mistake in MISTAKES if mistake.choices.get("weight") not in none)
+
+
 MISTAKES = (
     Mistake("no_shift", "Each place is asked for its own word, which the model sees. The logits at a word "
             "are about the next one.", {"shift": "none"}),
+    Mistake("no_shift", "Each place is asked for its own word, which the model sees. The logits at a word "
+            "are about the next one.", {"shift": "none_but_last"}),
     Mistake("shift_backwards", "Each place is asked for the word before it. The logits at a word are about "
             "the next one.", {"shift": "back"}),
     Mistake("shift_by_two", "Each place is asked for the word after the next.", {"shift": "two"}),
@@ -154,6 +183,10 @@ MISTAKES = (
     Mistake("shares_exchanged", "You give e to the target and share 1 - e out.", {"weight": "exchanged"}),
     Mistake("e_to_each", "You give e to each of the words that share it. It is shared out among them.",
             {"weight": "full_shares"}),
+    *(Mistake("shares_do_not_sum", "What you ask for at a target does not sum to 1. How many words share e?",
+              {"weight": weight}) for weight in SHARED_WRONGLY["all"]),
+    Mistake("entropy_subtracted", "You measure how far apart two distributions are: the entropy of what is "
+            "asked for has been subtracted.", {"less": "entropy"}),
     Mistake("rest_left_out", "You multiply the target's part by 1 - e and leave out what is shared.",
             {"weight": "no_rest"}),
     Mistake("logarithm_of_zero", _ZERO.format(what="the logarithm of 0 is no finite number"),
@@ -174,7 +207,7 @@ MISTAKES = (
 
 def question(choice):
     # Whoever counts padding as a target, and writes the distribution out, leaves one word out and not two.
-    styles = ({}, {"written_out": True}) if choice["smoothed"] == "real_others" else ({},)
+    styles = ({}, {"written_out": True}) if choice["smoothed"] == "others" else ({},)
     said = {each.name: each.options[choice[each.name]].text for each in CONVENTIONS}
     return Question(
         id="smoothed_loss", title="What the next word should have been",
@@ -183,10 +216,10 @@ def question(choice):
         stub=STUB,
         solution=filled(SOLUTION, CONVENTIONS, choice),
         judge=judge_of_variant(
-            compute, CONVENTIONS, choice, MISTAKES, cases,
+            compute, CONVENTIONS, choice, mistakes_under(choice), cases,
             "Each place answers for the next word, padding for nothing, and the loss stays finite for any "
             "logits.", visible=4, atol=1e-5, styles=styles,
         ),
-        forbids=("cross_entropy", "nll_loss", "kl_div", "label_smoothing_loss", "smoothed_targets",
-                 "teacher_forcing"),
+        forbids=("cross_entropy", "nll_loss", "kl_div", "NLLLoss", "KLDivLoss", "label_smoothing_loss",
+                 "smoothed_targets", "teacher_forcing"),
     )  # fmt: skip

@@ -14,33 +14,34 @@ from attnlib.homework.assignment import (
 
 CONVENTIONS = (
     Convention("placed", {
-        "pre": Option("The norm comes **first**: the result is `x + feed(norm(x))`.",
+        "pre": Option("The norm comes **first** (pre-norm): the result is `x + feed(norm(x))`.",
                       "You put the norm before the layer, inside the residual.", "x + feed(norm(x))",
                       "norm_first"),
-        "post": Option("The norm comes **last**: the result is `norm(x + feed(x))`.",
+        "post": Option("The norm comes **last** (post-norm): the result is `norm(x + feed(x))`.",
                        "You put the norm last, around the residual.", "norm(x + feed(x))", "norm_last"),
     }),
     Convention("norm", {
-        "mean_square": Option("`norm(y)` divides each word's vector y by the root of (its **mean square** + "
-                              "eps), without taking the mean from it, and multiplies by `gain`.",
+        "mean_square": Option("`norm(y)`, an RMSNorm, divides each word's vector y by the root of (its "
+                              "**mean square** + eps), without taking the mean from it, and "
+                              "multiplies by `gain`.",
                               "Your norm divides by the root of the mean square.",
                               "y / (y.square().mean(dim=-1, keepdim=True) + eps).sqrt()",
                               "root_mean_square"),
         "over_d": Option("`norm(y)` takes from each word's vector y its mean, divides by the root of (its "
-                         "variance + eps), where the variance is the sum of squares **over D**, and "
+                         "variance + eps), where the variance is the sum of squares divided by **D**, and "
                          "multiplies by `gain`.",
-                         "Your norm divides by the root of the variance, a sum over D.",
+                         "Your norm divides by the root of the variance, a sum divided by D.",
                          "y / (y.var(dim=-1, correction=0, keepdim=True) + eps).sqrt()", "variance_over_d"),
         "over_less": Option("`norm(y)` takes from each word's vector y its mean, divides by (its standard "
-                            "deviation + eps), where the variance is the sum of squares **over D - 1** and "
-                            "eps is added **to the root**, and multiplies by `gain`.",
-                            "Your norm divides by the standard deviation over D - 1.",
+                            "deviation + eps), where the variance is the sum of squares divided by "
+                            "**D - 1** and eps is added **to the root**, and multiplies by `gain`.",
+                            "Your norm divides by the standard deviation, with D - 1.",
                             "y / (y.std(dim=-1, keepdim=True) + eps)", "deviation_over_d_less_one"),
     }),
     Convention("act", {
-        "silu": Option("`act(z)` is z · sigmoid(z).", "Your gate is z times its sigmoid.",
+        "silu": Option("`act(z)` is z · sigmoid(z), SiLU.", "Your gate is z times its sigmoid.",
                        "gate * gate.sigmoid()", "gate_of_silu"),
-        "gelu": Option("`act(z)` is z · Φ(z), with the normal distribution function "
+        "gelu": Option("`act(z)` is z · Φ(z), GELU, with the normal distribution function "
                        "Φ(z) = (1 + erf(z/√2))/2.",
                        "Your gate is z times its normal distribution function.",
                        "gate * (1 + torch.erf(gate / 2**0.5)) / 2", "gate_of_gelu"),
@@ -80,7 +81,7 @@ CENTRED = "        y = y - y.mean(dim=-1, keepdim=True)\n"
 
 def compute(x, gain, w_in, w_out, eps, *, placed="pre", norm="mean_square", act="silu", eps_at="right",
             over=-1, gained="times", cut="halves", gated="product", residual="x", twice=False,
-            on="right", centred=True, rooted=True, exact=True):  # fmt: skip
+            on="right", centred=True, rooted=True, exact=True, counted="right"):  # fmt: skip
     """In NumPy, which is quicker on so few numbers."""
     import torch
 
@@ -89,7 +90,8 @@ def compute(x, gain, w_in, w_out, eps, *, placed="pre", norm="mean_square", act=
     def normed(y):
         mean_square = norm == "mean_square"
         y = y if mean_square or not centred else y - y.mean(over, keepdims=True)
-        n = y.size // y.mean(over).size - (norm == "over_less")
+        less = (norm == "over_less") != (counted == "otherwise")
+        n = y.size // y.mean(over).size - less
         around = 0 if mean_square or centred else y.mean(over, keepdims=True)
         square = ((y - around) ** 2).sum(over, keepdims=True) / n
         outside = (norm == "over_less") != (eps_at == "elsewhere")
@@ -128,6 +130,7 @@ def _gelu(z):
 _ACTS = {
     "silu": lambda z: z / (1 + np.exp(-z)), "sigmoid": lambda z: 1 / (1 + np.exp(-z)), "tanh": np.tanh,
     "relu": lambda z: np.maximum(z, 0), "gelu": _gelu,
+    "erf_of_z": lambda z: (_gelu(z * 2**0.5) / 2**0.5),
     "gelu_by_tangent": lambda z: z * (1 + np.tanh((2 / np.pi) ** 0.5 * (z + 0.044715 * z**3))) / 2,
 }  # fmt: skip
 
@@ -155,12 +158,16 @@ def cases(rng, choice):
     ]  # fmt: skip
 
 
+OF_A_VARIANCE = ("mean_not_taken", "variance_counted_otherwise")
+OF_GELU = ("gelu_approximated", "erf_without_root")
+
+
 def mistakes_under(choice):
     """The mistakes that are some under the conventions of a class."""
     return tuple(
         mistake for mistake in MISTAKES
-        if (choice["norm"] != "mean_square" or mistake.name != "mean_not_taken")
-        and (choice["act"] == "gelu" or mistake.name != "gelu_approximated")
+        if (choice["norm"] != "mean_square" or mistake.name not in OF_A_VARIANCE)
+        and (choice["act"] == "gelu" or mistake.name not in OF_GELU)
     )
 
 
@@ -174,6 +181,11 @@ MISTAKES = (
             "itself, over its features.", {"over": 1}),
     Mistake("norm_over_words_and_features", "Your norm runs over words and features together. Each word is "
             "normed by itself.", {"over": (1, 2)}),
+    Mistake("norm_over_all", "Your norm takes its mean from all sentences, words and features together. Each "
+            "word is normed by itself.", {"over": (0, 1, 2)}),
+    Mistake("variance_counted_otherwise", "The number by which your sum of squares is divided is off by one: "
+            "D or D - 1? torch's var and std divide by D - 1 unless they are told otherwise.",
+            {"counted": "otherwise"}),
     Mistake("gain_missing", "Your norm does not multiply by gain.", {"gained": "none"}),
     Mistake("one_and_gain", "You multiply by 1 + gain. Take gain as it is.", {"gained": "on_top"}),
     Mistake("eps_elsewhere", "Your eps is added at another spot. Under the root, or to it?",
@@ -194,6 +206,7 @@ MISTAKES = (
     Mistake("act_missing", "Your gate is g itself, without act.", {"gated": "linear"}),
     Mistake("sigmoid_alone", "Your gate is the sigmoid alone.", {"on": "sigmoid"}),
     Mistake("gate_of_relu", "Your gate is the larger of g and 0.", {"on": "relu"}),
+    Mistake("erf_without_root", "Your erf is of z itself. It is of z/√2.", {"on": "erf_of_z"}),
     Mistake("tangent", "Your gate is the hyperbolic tangent.", {"on": "tanh"}),
     Mistake("gelu_approximated", "Your act is the approximation with a hyperbolic tangent. The exact Φ is "
             "asked for.", {"exact": False}),
@@ -214,5 +227,6 @@ def question(choice):
             "Norm, gate and residual are right, for words near 0 and far from it, and eps stands where it "
             "should.", visible=4, atol=1e-5,
         ),
-        forbids=("layer_norm", "rms_norm", "LayerNorm"),
+        forbids=("layer_norm", "rms_norm", "group_norm", "native_layer_norm", "LayerNorm", "RMSNorm",
+                 "GroupNorm"),
     )  # fmt: skip

@@ -19,10 +19,10 @@ from attnlib.homework.assignment import (
 
 CONVENTIONS = (
     Convention("placed", {          # drawn once, for the sublayer too
-        "pre": Option("The norms come **first**: `x` becomes `x + attend(norm(x))`, then "
+        "pre": Option("The norms come **first** (pre-norm): `x` becomes `x + attend(norm(x))`, then "
                       "`x + feed(norm(x))`, each piece with its weights.",
                       "You put each norm before its layer, inside the residual.", name="norm_first"),
-        "post": Option("The norms come **last**: `x` becomes `norm(x + attend(x))`, then "
+        "post": Option("The norms come **last** (post-norm): `x` becomes `norm(x + attend(x))`, then "
                        "`norm(x + feed(x))`, each piece with its weights.",
                        "You put each norm last, around the residual.", name="norm_last"),
     }),
@@ -82,7 +82,8 @@ ROWS = {        # what a weight is, in the order in which the pieces take them
 TEXT = """\
 Write `whole(ids, weights, n_layers, embed, attend, norm, feed)`: all of a model, from ids to logits.
 
-`ids` has shape `(B, L)`, and the result `(B, L, V)`: for each word the logits of the next. The pieces are
+`ids` has shape `(B, L)`, and the result `(B, L, V)`: for each word the logits of the next, its scores before
+the softmax. The pieces are
 functions, written by somebody else, who may have other conventions than you had above:
 
 - `embed(ids, table)` gives the vectors of the words, with their places;
@@ -167,7 +168,7 @@ def _matrices(names):
 
 def compute(ids, weights, n_layers, *pieces, names="packed", placed="pre", logits="plain", order="right",
             gains="right", last="right", residual="both", layers="all", roles="right", gate="right",
-            out="right", blocks="in_turn", both=False):  # fmt: skip
+            out="right", blocks="in_turn", both=False, embedded=True):  # fmt: skip
     """In NumPy, with the pieces as they are below: it is asked some hundred times for a verdict."""
     import torch
 
@@ -185,9 +186,10 @@ def compute(ids, weights, n_layers, *pieces, names="packed", placed="pre", logit
         return (q, k, v, of("o", i)), (g, u, of("down", i))
 
     table = of("table")
-    x = _embed(ids.numpy(), table)
+    x = _embed(ids.numpy(), table) if embedded else table[ids.numpy()]
     which = {"all": range(n_layers), "first": [0] * n_layers, "backwards": range(n_layers)[::-1],
-             "one_less": range(n_layers - 1), "last": [n_layers - 1] * n_layers,
+             "one_less": range(n_layers - 1), "one_more": range(1, n_layers),
+             "last": [n_layers - 1] * n_layers,
              "one": [0]}[layers]  # fmt: skip
     for i in which:
         of_attention, of_feeding = matrices(i)
@@ -199,14 +201,15 @@ def compute(ids, weights, n_layers, *pieces, names="packed", placed="pre", logit
         begun = x
         for piece, own, gain, name in steps:
             kept = 0 if residual in (name, "none") else 1
+            old = begun if residual == "begun" else x
             if placed == "pre":
                 y = _norm(begun if blocks == "side_by_side" else x, gain)
-                x = kept * (y if residual == "normed" else x) + piece(y, *own)
+                x = kept * (y if residual == "normed" else old) + piece(y, *own)
                 x = _norm(x, gain) if both else x
             else:
                 y = begun if blocks == "side_by_side" else x
                 read = piece(_norm(y, gain) if both else y, *own)
-                x = x + _norm(read, gain) if residual == "normed" else _norm(kept * x + read, gain)
+                x = x + _norm(read, gain) if residual == "normed" else _norm(kept * old + read, gain)
     for _ in range({"right": 1, "missing": 0, "twice": 2}[last]):
         x = _norm(x, of("last"))
     if out == "hidden":
@@ -282,10 +285,9 @@ def cases(rng, choice, names):
              hint="Write the steps of one layer as a list, each with the weights that it reads, and hold it "
                   "against your code."),
         Case("1 layer", made(2, 3, 1, 4, 4)),
-        Case("3 layers and one sentence", made(1, 5, 3, 4, 7)),
+        Case("4 layers and one sentence", made(1, 5, 4, 4, 7)),
         Case("a single word", made(2, 1, 2, 5, 3)),
         Case("as many features inside as outside", made(2, 3, 2, 6, 6)),
-        Case("5 layers", made(1, 3, 5, 3, 4)),
         Case("as many words as features and as sentences", made(4, 4, 2, 4, 8)),
     ]  # fmt: skip
 
@@ -314,6 +316,8 @@ MISTAKES = (
     Mistake("layers_backwards", "You go through the layers from the last to the first.",
             {"layers": "backwards"}),
     Mistake("last_layer_left_out", "Your last layer is left out.", {"layers": "one_less"}),
+    Mistake("first_layer_left_out", "Your first layer, that with the number 0, is left out.",
+            {"layers": "one_more"}),
     Mistake("one_layer", "You go through one layer, however many there are.", {"layers": "one"}),
     Mistake("feeding_first", "You put the feed-forward layer before attention.", {"order": "exchanged"}),
     Mistake("side_by_side", "Attention and the feed-forward layer read the same x. The second reads what the "
@@ -327,6 +331,10 @@ MISTAKES = (
     Mistake("no_residual", "Nothing is added to what the feed-forward layer gives: its residual is missing.",
             {"residual": "feed"}),
     Mistake("no_residual", "Both residuals of a layer are missing.", {"residual": "none"}),
+    Mistake("residual_of_the_beginning", "You add what the feed-forward layer gives to the x that came into "
+            "the layer. What attention has added is lost.", {"residual": "begun"}),
+    Mistake("embed_not_used", "You take the rows of the table yourself. `embed` adds the places.",
+            {"embedded": False}),
     Mistake("residual_of_the_norm", "Your residuals lie at the wrong side of the norm. What is added to "
             "what, and what is normed?", {"residual": "normed"}),
     Mistake("normed_twice", "You norm before and after each layer. One of the two is asked for.",
