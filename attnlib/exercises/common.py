@@ -17,11 +17,14 @@ def unpacked(shape, n):
 
 
 def in_torch(case, value, expected):
-    """A property of results: right numbers do not come as a tensor where an array is asked for."""
+    """A property of results: they come as no tensor where an array or a number is asked for."""
     found = floats(value) if is_tensor(value) else None
-    if found is not None and found.shape == expected.shape and np.allclose(found, expected, 1e-3, 1e-5):
-        return "The numbers are right; only they come as a torch tensor. Return a NumPy array."
-    return None
+    shape = np.shape(expected)
+    if found is None or found.shape != shape or not np.allclose(found, expected, 1e-3, 1e-5):
+        return None
+    if not shape:
+        return "The number is right; only it comes as a torch tensor. Return it as float() gives it."
+    return "The numbers are right; only they come as a torch tensor. Return a NumPy array."
 
 
 def few_digits(case, value, expected):
