@@ -164,7 +164,7 @@ def rows(claims):
         return [row]
     # The worst of those that do not hold, if there are any.
     weak = [claim for claim in claims if not claim.holds] or claims
-    return [row | {"asks": text if one.fixed else f"{text}, left less right", "limit": limit,
+    return [row | {"asks": text, "difference": not one.fixed, "limit": limit,
                    "values": [nearest([claim], one) for claim in claims], "worst": nearest(weak, one)}
             for text, (one, limit) in asked.items()]  # fmt: skip
 
@@ -192,7 +192,7 @@ def page(lessons):
                   f"| the lesson prints | by | seeds 0 to {len(found['seconds']) - 1} | worst | holds |",
                   "|---" * 5 + "|"]  # fmt: skip
         for row in found["rows"]:
-            asks = f"`{row['asks']}`" if "asks" in row else ""
+            asks = f"`{row['asks']}`{', the difference' * row['difference']}" if "asks" in row else ""
             cells = (row["states"], asks, " ".join(map(short, row.get("values", []))),
                      short(row.get("worst", [])), verdict(row["holds"]))  # fmt: skip
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
