@@ -289,7 +289,8 @@ class FunctionExercise:
                 problem = problem if lacking.endswith(":") else capital(problem)
                 told = f"On {case.name}: {lacking} {problem}"
         # What a case asks to look at is of no use where something else than a result came back.
-        a_result = outcome.raised or isinstance(outcome.value, type(ours))
+        a_result = isinstance(outcome.value, type(ours))
+        a_result = a_result or (outcome.raised and outcome.raised[0] != "Forbidden")
         return wrong(f"{told} {case.hint if a_result else ''}".rstrip(), None, case.args)
 
     def _lacking(self, case, value, ours):

@@ -14,12 +14,13 @@ from attnlib.homework.assignment import (
 
 CONVENTIONS = (
     Convention("smoothed", {
-        "all": Option("and shares `e` out evenly among **all V** words, the target among them.",
+        "all": Option("The rest, `e`, is shared out evenly among **all V** words, the target among them.",
                       "You share e out among all words.", "logs.mean(dim=-1)", "shared_by_all"),
-        "not_target": Option("and shares `e` out evenly among the **V - 1** words that are not the target.",
+        "not_target": Option("The rest, `e`, is shared out evenly among the **V - 1** words that are not the "
+                             "target.",
                          "You share e out among the words that are not the target.",
                          "(logs.sum(dim=-1) - own) / (logs.shape[-1] - 1)", "shared_by_the_others"),
-        "others": Option("and shares `e` out evenly among the **V - 2** words that are neither the "
+        "others": Option("The rest, `e`, is shared out evenly among the **V - 2** words that are neither the "
                               "target nor padding.",
                               "You share e out among the words that are neither target nor padding.",
                               "(logs.sum(dim=-1) - own - logs[..., pad]) / (logs.shape[-1] - 2)",
@@ -48,8 +49,7 @@ word are about the word after it, so those at the last have no target. A target 
 id from 0 to V - 1; at least one does.
 
 What is asked of the model at a target that counts is a distribution, not a word: it gives the target
-1 - `e`
-{smoothed} The loss there is minus the sum, over all words, of what is asked for times the logarithm of the
+1 - `e`. {smoothed} The loss there is minus the sum, over all words, of what is asked for times the logarithm of the
 softmax of the logits.
 {total}
 
