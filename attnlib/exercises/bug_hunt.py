@@ -80,7 +80,7 @@ def smallest_padding(answer):
             f"[[1, 1, 0]]; got {short(answer)}.")
     size = len(rows) * len(rows[0])
     if size > 1000:
-        return wrong(f"That are {size} entries. A few are enough.", "too_large")
+        return wrong(f"These are {size} entries. A few are enough.", "too_large")
     wrong_at_words, wrong_at_padding = _where_wrong(rows)
     if wrong_at_words and size == 2:
         return right("Two entries: padding, and a word behind it that reads it. At the end of a sentence the "
@@ -138,14 +138,18 @@ sight_test = LineUp(
     "may. Such a test needs to know nothing of how a layer computes.")
 
 cache_test = LineUp(
-    "GN",
-    "Both caught, no innocent accused. One reading in one call and in several: whatever is counted from the "
-    "beginning of a call is found out.")
+    "G",
+    "G caught, N let pass, no innocent accused. An experiment that both hypotheses survive, or neither, says "
+    "nothing about which of them it is.",
+    left={"N": "Both go wrong in the second call, and your test does not say which of the two it is. What "
+               "could you switch off, so that N has nothing left to go wrong?"})
 
 line_up = LineUp(
     "ABCEFGHKLNPQRS",
-    "At least twelve of the fourteen guilty caught, and none of the five innocent ones accused.",
-    spared=2)
+    "At least twelve of the fourteen guilty caught with so few calls, and none of the five innocent ones "
+    "accused.",
+    spared=2,
+    calls=4)
 
 _HAND = """
 import torch
@@ -184,7 +188,7 @@ _CACHE = """
 import torch
 
 def answer(Suspect):
-    layer, cache = Suspect(16, 4, 2), []
+    layer, cache = Suspect(16, 4, 2, rotary=False), []      # without places N has none to count
     x = torch.randn(2, 6, 16, generator=torch.Generator().manual_seed(0))
     parts = [layer(x[:, a:b], None, cache) for a, b in ((0, 3), (3, 4), (4, 6))]
     assert torch.allclose(torch.cat(parts, 1), layer(x), atol=1e-4)
@@ -195,27 +199,20 @@ import torch
 
 def answer(Suspect):
     x, noise = torch.randn(2, 3, 3, 16, generator=torch.Generator().manual_seed(0))
-    layer = Suspect(16, 4, 2, dropout=0.5).eval()
-    out = layer(x)
-    assert torch.equal(layer(x), out)                                      # nothing is drawn
-    later = x.clone()
-    later[:, 2] = 9 * noise[:, 2]
-    assert torch.allclose(layer(later)[:, :2], out[:, :2], atol=1e-4)      # the future
-    assert torch.allclose(layer(x[2:]), out[2:], atol=1e-4)                # the neighbours
-    real = torch.tensor([[0, 1, 1], [1, 1, 1], [0, 0, 1]]) == 1
-    a, b = layer(x, real), layer(torch.where(real[..., None], x, 9 * noise), real)
-    assert torch.isfinite(a).all() and torch.allclose(a[real], b[real], atol=1e-4)
-    cache = []                                                             # one reading, two ways
-    parts = [layer(x[:, a:b], None, cache) for a, b in ((0, 1), (1, 3))]
-    assert torch.allclose(torch.cat(parts, 1), out, atol=1e-4)
-    assert not torch.allclose(layer(x[:, [1, 0, 2]])[:, 2], out[:, 2], atol=1e-3)      # order is seen
+    real = torch.tensor([[0, 1, 1], [1, 1, 1], [0, 0, 1]]) == 1            # as many sentences as words
+    layer, cache = Suspect(16, 4, 2, dropout=0.5).eval(), []
+    out = layer(x, real)                                                   # 1
+    other = torch.where(real[..., None], x, 9 * noise)                     # padding changed, and in calls
+    parts = [layer(other[:, :1], real[:, :1], cache), layer(other[:, 1:], real, cache)]      # 2, 3
+    assert torch.isfinite(out).all()
+    assert torch.allclose(torch.cat(parts, 1)[real], out[real], atol=1e-4)
     layer = Suspect(16, 4, 2, rotary=False)                                # by hand, the last word
     q, k, v = (x[0] @ w for w in (layer.w_q, layer.w_k, layer.w_v))
     parts = []
     for h in range(4):
         mine, shared = slice(4 * h, 4 * h + 4), slice(4 * (h // 2), 4 * (h // 2) + 4)
         parts.append((q[-1, mine] @ k[:, shared].T / 2).softmax(-1) @ v[:, shared])
-    assert torch.allclose(layer(x[:1])[0, -1], torch.cat(parts) @ layer.w_o, atol=1e-4)
+    assert torch.allclose(layer(x[:1])[0, -1], torch.cat(parts) @ layer.w_o, atol=1e-4)     # 4
 """
 
 EXERCISES = (
@@ -252,16 +249,19 @@ EXERCISES = (
         "words. Ask too whether everything is finite.",
     ), _SIGHT, "test"),
     Exercise("cache_test", "16", cache_test, (
-        "What a layer says of a text must not depend on how many calls it is read in.",
-        "Read a text in one call, and in several with one and the same list as cache. Lay the outputs of the "
-        "several calls side by side.",
-        "`cache = []`, then `layer(x[:, :3], None, cache)`, then the rest with the same cache; compare with "
-        "`layer(x)` up to rounding.",
+        "What a layer says of a text must not depend on how many calls it is read in. That catches both. "
+        "What does N need that G does not?",
+        "G hides keys, with places or without. N counts places: where there are none, it counts nothing.",
+        "Build the layer with `rotary=False`. `cache = []`, then `layer(x[:, :3], None, cache)`, then the "
+        "rest with the same cache; compare with `layer(x)` up to rounding.",
     ), _CACHE, "test"),
     Exercise("line_up", "16", line_up, (
-        "You have most of it: the tests that you wrote may stand one after the other in one function.",
-        "What is left after them draws numbers in evaluation, or does not see the order of earlier words.",
-        "For each: two calls in evaluation with dropout must agree, and exchanging two earlier words must "
-        "move the last output.",
+        "The lesson's three tests that catch all together need six calls. Which of those calls ask for the "
+        "same thing?",
+        "One text in one call, and the same text in two calls with a cache, with padding at the beginning "
+        "and other noise at it: what must agree, and for whom would it not? These are three calls.",
+        "The fourth call is for those who break no property: one output by hand, with four query heads, two "
+        "key heads and `rotary=False`. And who draws numbers in evaluation? Build the first layer with "
+        "dropout.",
     ), _ALL, "test"),
 )
