@@ -67,7 +67,7 @@ def another_map(answer):
         at_sum = " The output is right, and no softmax gives this row." * bool(same)
         return wrong(f"Your weights sum to {row.sum():.4g}. A row of weights sums to 1.{at_sum}",
                      "does_not_sum")
-    if row.min() < 0:
+    if row.min() < -1e-9:                                  # a rounding is no weight below 0
         least = int(row.argmin())
         return wrong(
             f"{WORDS[least]} has a weight of {row[least]:.3g}. The equations are solved by it, and a softmax "

@@ -15,7 +15,8 @@ from attnlib.exercises.verdict import right, unreadable, wrong
 # ------------------------------------------------------------------- a head's score
 
 
-def _score(weights, tokens, *, pattern="after", rows="with", of="sum", turned=False):
+def _score(weights, tokens, *, pattern="after", rows="with", of="sum", turned=False, circle=False,
+           strict=False):  # fmt: skip
     weights = np.swapaxes(weights, -1, -2) if turned else weights
     n = len(tokens)
     i, j = np.arange(n)[:, None], np.arange(n)[None, :]
@@ -30,10 +31,13 @@ def _score(weights, tokens, *, pattern="after", rows="with", of="sum", turned=Fa
         "last": after & (j == np.where(after, j, -1).max(1, keepdims=True)),
         "first": after & (j == np.where(after, j, n).min(1, keepdims=True)),
         "both_ways": (tokens[:, None] == np.roll(tokens, 1)[None, :]) & (j > 0),
-        "wrapped": tokens[:, None] == np.roll(tokens, 1)[None, :],
         "next_word": np.concatenate([tokens[1:], [-1]])[:, None] == tokens[None, :],
         "same_next": (np.concatenate([tokens[1:], [-1]])[:, None] == tokens[None, :]) & (j <= i),
     }[pattern]
+    if circle:
+        seen = seen | ((j == 0) & (tokens[:, None] == tokens[-1]))
+    if strict:
+        seen = seen & (j < i)
     inside = np.where(seen, weights, 0)                            # (H, L, L)
     chosen = seen.any(-1)
     if of == "largest":
@@ -101,7 +105,9 @@ induction_score = FunctionExercise(
         Mistake("looks_ahead", "You count later places of the word too. Only earlier ones: j - 1 < i.",
                 {"pattern": "both_ways"}),
         Mistake("wrapped", "You shift in a circle: what stood at the end has come to place 0. Nothing comes "
-                "before the first word.", {"pattern": "wrapped"}),
+                "before the first word.", {"circle": True}),
+        Mistake("not_itself", "You leave the row's own place out. In 4 4 the second 4 has followed a 4: "
+                "j = i counts.", {"strict": True}),
         Mistake("all_rows", "You divide by all rows. Those whose word was not there before have no place to "
                 "look at, so a perfect head would not score 1.", {"rows": "all"}),
         Mistake("all_rows", "You divide by all rows but the first. Those whose word was not there before "
@@ -281,8 +287,9 @@ def _duplicate(a, text):
 # ------------------------------------------------------------------- the heads that matter
 
 
-def _needed(accuracy, n_heads, *, search="smallest", below=0.5):
+def _needed(accuracy, n_heads, *, search="smallest", below=0.5, relative=False):
     heads = range(n_heads)
+    below = accuracy([]) / 2 if relative else below
     chosen = {
         "smallest": lambda: _smallest(accuracy, heads, below),
         "worst_one": lambda: [min(heads, key=lambda h: accuracy([h]))],
@@ -364,8 +371,9 @@ def _models():
              "A work may be done three times over."),
         case("a model with two ways to fail", 6, 0.97, [((0, 1), 0.6), ((2, 3, 4), 0.6), ((5,), 0.1)],
              "A set from which no head can be spared is not yet the smallest."),
-        case("a model that is better without one of its heads", 4, 0.7, [((0,), -0.2), ((3,), 0.4)],
-             "Silencing may also help."),
+        case("a model that is better without one of its heads", 4, 0.7,
+             [((0,), -0.2), ((3,), 0.3), ((1, 2), 0.4)],
+             "Silencing may also help. And it is below one half that is asked for, wherever a model starts."),
         case("a model that falls to exactly one half", 4, 0.98, [((0,), 0.48), ((1, 2), 0.6)],
              "Below one half is asked for, and one half is not below it."),
         case("a single head", 1, 0.9, [((0,), 0.8)]),
@@ -377,7 +385,10 @@ def _as_mask(function, accuracy, n_heads):
     heads = function(accuracy, n_heads)
     if isinstance(heads, np.ndarray) and heads.dtype == bool and heads.shape == (n_heads,):
         return heads
-    chosen = np.asarray(sorted(heads) if isinstance(heads, (set, frozenset)) else heads)
+    try:
+        chosen = np.asarray(sorted(heads) if isinstance(heads, (set, frozenset)) else heads)
+    except ValueError:
+        raise TypeError("one set of heads is asked for, their numbers in a list") from None
     if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
         raise TypeError("the numbers of the heads are asked for, in a list")
     if chosen.size and not (0 <= chosen.min() and chosen.max() < n_heads):
@@ -410,6 +421,8 @@ needed_heads = FunctionExercise(
         Mistake("everything", "You silence every head. That brings any model down.",
                 {"search": "everything"}),
         Mistake("at_one_half", "You take an accuracy of one half for below one half.", {"below": 0.5 + 1e-6}),
+        Mistake("half_of_its_own", "You take half of the model's own accuracy. Right in less than half of "
+                "all cases is asked for.", {"relative": True}),
     ),  # fmt: skip
     "Found in eight models, with a head alone, twins, triplets and a head that costs much and is not needed. "
     "Sets grow fast: of 12 heads there are 12, then 66 pairs, then 220 triplets. Large models are searched "

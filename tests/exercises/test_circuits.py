@@ -5,7 +5,7 @@ import json
 import lesson
 import numpy as np
 import pytest
-from judging import ERRORS, NO_FUNCTIONS, mistakes, named, stub, told_when_raising
+from judging import NO_FUNCTIONS, mistakes, named, stub, told_when_raising
 
 from attnlib.exercises import check, circuits
 from attnlib.exercises.catalogue import EXERCISES
@@ -41,6 +41,7 @@ RIGHT = {
     "another_map": [
         [0.1, 0.475, 0.425, 0, 0, 0, 0, 0], (0.1, 0.475, 0.425, 0.0, 0, 0, 0, 0),
         [0.525, 0.05, 0, 0, 0, 0, 0, 0.425],       # 我 and 甜 for 吃了 and 一个
+        [0.1, 0.475, 0.425, -3e-17, 0, 0, 0, 0],   # as solvers leave it
     ],
     "copying": [by_small_product, by_trace, by_einsum],
 }
@@ -117,9 +118,8 @@ def test_mistakes_are_named(exercise, mistake):
     named(exercise, mistake)
 
 
-@pytest.mark.parametrize("error", ERRORS)
-def test_a_function_that_raises_is_told(error):
-    told_when_raising("copying", error)
+def test_a_function_that_raises_is_told():
+    told_when_raising("copying", RuntimeError)
 
 
 def test_what_is_not_answered_is_said():

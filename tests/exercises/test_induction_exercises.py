@@ -6,7 +6,7 @@ from itertools import combinations
 import lesson
 import numpy as np
 import pytest
-from judging import ERRORS, NO_FUNCTIONS, mistakes, named, stub, told_when_raising
+from judging import NO_FUNCTIONS, mistakes, named, stub, told_when_raising
 
 from attnlib.exercises import check, induction
 from attnlib.exercises.catalogue import EXERCISES
@@ -146,6 +146,17 @@ def test_a_machine_that_fails_is_told_where(changed, mistake):
     assert "should go on with" in verdict.message
 
 
+@pytest.mark.parametrize("before_it", [range, lambda i: range(i + 1)], ids=["before", "itself too"])
+def test_what_stands_before_place_0_is_not_the_last_word(before_it):
+    def by_an_index_of_minus_1(weights, tokens):
+        places = [[j for j in before_it(i) if tokens[j - 1] == tokens[i]] for i in range(len(tokens))]
+        total = sum(weights[:, i, found].sum(-1) for i, found in enumerate(places))
+        return total / max(sum(map(bool, places)), 1)
+
+    verdict = check("induction_score", by_an_index_of_minus_1, show=False)
+    assert verdict.passed is False and "wrapped" in verdict.misconception, verdict.message
+
+
 @pytest.mark.parametrize("exercise, mistake", mistakes(*FUNCTIONS), ids=lambda x: getattr(x, "name", x))
 def test_mistakes_are_named(exercise, mistake):
     named(exercise, mistake)
@@ -156,7 +167,7 @@ def test_mistakes_are_named(exercise, mistake):
     ("induction_by_hand", [np.zeros((3, 3))] * 4),
     ("induction_by_hand", machine(qk_0=np.full((20, 20), 1e9))),
     ("induction_by_hand", machine(ov_1=np.full((20, 20), np.nan))), ("induction_by_hand", 3),
-    *((exercise, answer) for exercise in FUNCTIONS for answer in NO_FUNCTIONS),
+    *(("induction_score", answer) for answer in NO_FUNCTIONS),
     ("induction_score", lambda weights, tokens: None), ("induction_score", lambda weights, tokens: weights),
     ("induction_score", lambda weights, tokens: by_loops(weights, tokens).mean()),
     ("needed_heads", lambda accuracy, n_heads: None), ("needed_heads", lambda accuracy, n_heads: "0"),
@@ -170,10 +181,9 @@ def test_odd_answers_are_judged_without_a_crash(exercise, answer):
     assert verdict.passed is False and verdict.message
 
 
-@pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("exercise", FUNCTIONS)
-def test_a_function_that_raises_is_told(exercise, error):
-    told_when_raising(exercise, error)
+def test_a_function_that_raises_is_told(exercise):
+    told_when_raising(exercise, RuntimeError)
 
 
 def test_what_is_not_answered_is_said():
