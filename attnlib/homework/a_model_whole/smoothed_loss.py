@@ -49,8 +49,8 @@ word are about the word after it, so those at the last have no target. A target 
 id from 0 to V - 1; at least one does.
 
 What is asked of the model at a target that counts is a distribution, not a word: it gives the target
-1 - `e`. {smoothed} The loss there is minus the sum, over all words, of what is asked for times the logarithm of the
-softmax of the logits.
+1 - `e`. {smoothed} The loss there is minus the sum, over all words, of what is asked for times the
+logarithm of the softmax of the logits.
 {total}
 
 Return a tensor of shape `()`, through which a gradient flows to the logits. Logits may be as large as 1000,
