@@ -18,7 +18,7 @@ _ATTENTION = {
     "": 4, "no_output_projection": 3, "each_head_full": 8 * 4, "heads_without_output": 8 * 3 + 1,
     "one_head": 4 / 8,
 }
-_FEED = {"": 2, "one_matrix": 1, "square": 2 * WIDTH / INNER}
+_FEED = {"": 2, "one_matrix": 1, "square": 2 * WIDTH / INNER, "no_feed": 0}
 _TABLES = {"": 1, "two_tables": 2, "three_tables": 3, "no_table": 0}
 _TOLD = {
     "no_output_projection": "An attention has four matrices: for queries, keys, values, and the one behind "
@@ -29,6 +29,7 @@ _TOLD = {
                             "matrices of one of full width.",
     "one_head": "You count one head of eight. Together they fill matrices of 512 by 512.",
     "one_matrix": "The feed-forward net has two matrices: up to 2,048 features, and down again.",
+    "no_feed": "The feed-forward net is missing. Every layer has one behind its attention.",
     "square": "The feed-forward net's matrices are 512 by 2,048, not 512 by 512.",
     "two_tables": "The table is counted twice. Source, target and output share one.",
     "three_tables": "The table is counted three times. Source, target and output share one.",
@@ -58,6 +59,15 @@ def _counts(attention="", feed="", tables="", decoder="", stack=""):
     return np.array([encoder, deeper, layers + _TABLES[tables] * WORDS * WIDTH / 1e6])
 
 
+# Answers that no way of counting gives.
+_OTHERS = (
+    ("Your first two numbers are those of six layers. Those of one are asked for.", "six_layers",
+     _counts() * (LAYERS, LAYERS, 1)),
+    ("65 million stands in the paper's table. Count what you are told of, and you get a little less.",
+     "from_the_paper", (*_counts()[:2], 65.0)),
+)  # fmt: skip
+
+
 def _ways():
     """Every way of counting, those with the fewest mistakes first."""
     stacks = ("", "one_layer_each", "encoder_alone", "decoder_alone", "three_and_three")
@@ -79,9 +89,12 @@ def base_parameters(answer):
             "of a decoder layer, the table three tenths of the whole. Biases, gains and shifts are another "
             "98 thousand, the sinusoids none.")
     for way in _ways():
-        if any(way) and np.allclose(given, _counts(*way), rtol=0.01):
+        if 1 <= sum(map(bool, way)) <= 2 and np.allclose(given, _counts(*way), rtol=0.01):
             names = [mistake for mistake in way if mistake]
             return wrong(" ".join(_TOLD[name] for name in names), " and ".join(names))
+    for told, name, other in _OTHERS:
+        if np.allclose(given, other, rtol=0.015):
+            return wrong(told, name)
     for part, ours, name in zip(given, _counts(), ("an encoder layer", "a decoder layer", "the whole"),
                                 strict=True):
         if not np.isclose(part, ours, rtol=0.015):

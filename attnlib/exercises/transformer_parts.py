@@ -10,9 +10,15 @@ from attnlib.exercises.function import Case, FunctionExercise, Mistake
 
 
 def _encoder_layer(x, attend, feed, norm_1, norm_2, norm_first, *, order="asked", sum_="x", second="first",
-                   norms="two", parts="attend first", last="none"):
+                   norms="two", parts="attend first", last="none", only=None):
     first = {"asked": norm_first, "exchanged": not norm_first, "post": False, "pre": True}[order]
-    if norms == "first twice":
+    if only is not None and first != (only == "pre"):           # the other order is right
+        sum_, second, norms = "x", "first", "two"
+    if norms == "second forgotten":
+        norm_2 = _as_it_is
+    elif norms == "first forgotten":
+        norm_1 = _as_it_is
+    elif norms == "first twice":
         norm_2 = norm_1
     elif norms == "second twice":
         norm_1 = norm_2
@@ -24,6 +30,8 @@ def _encoder_layer(x, attend, feed, norm_1, norm_2, norm_first, *, order="asked"
         attend, feed = feed, attend
     elif parts == "attention alone":
         return _sum(x, attend, norm_1, first, sum_)
+    if sum_ == "over both":             # one sum round both parts
+        return x + feed(norm_2(attend(norm_1(x)))) if first else norm_2(x + feed(norm_1(attend(x))))
     y = _sum(x, attend, norm_1, first, sum_)
     if second == "input":               # what came in, not what the first sub-layer made of it
         out = _sum(x, feed, norm_2, first, sum_)
@@ -84,6 +92,18 @@ def _layer_cases():
     ]
 
 
+_IN_ONE_ORDER = (
+    ("no_residual", "nothing is added to what a part gives.", {"sum_": "none"}),
+    ("normed_residual", "you add to the normed x. The residual adds to x as it came.", {"sum_": "normed"}),
+    ("part_normed", "you norm what the part gives, and then add.", {"sum_": "normed part"}),
+    ("one_residual", "one sum spans both parts.", {"sum_": "over both"}),
+    ("second_reads_input", "the second part starts again from x.", {"second": "input"}),
+    ("second_adds_input", "the second part is added to the first x.", {"second": "added to input"}),
+    ("norm_forgotten", "the second part has no norm.", {"norms": "second forgotten"}),
+    ("norm_forgotten", "the first part has no norm.", {"norms": "first forgotten"}),
+    ("no_norm", "nothing is normed.", {"norms": "none"}),
+    ("one_norm", "both parts have the first norm.", {"norms": "first twice"}),
+)  # fmt: skip
 encoder_layer = FunctionExercise(
     _encoder_layer, _layer_cases,
     (
@@ -113,6 +133,12 @@ encoder_layer = FunctionExercise(
                 {"norms": "second twice"}),
         Mistake("norms_exchanged", "The two norms are exchanged.", {"norms": "exchanged"}),
         Mistake("no_norm", "Nothing is normed.", {"norms": "none"}),
+        Mistake("norm_forgotten", "The second part has no norm.", {"norms": "second forgotten"}),
+        Mistake("norm_forgotten", "The first part has no norm.", {"norms": "first forgotten"}),
+        Mistake("one_residual", "One sum spans both parts. Each part is added to what it reads.",
+                {"sum_": "over both"}),
+        *(Mistake(name, f"In {order}-norm, and there alone: {told}", {"only": order, **choice}, rare=True)
+          for order in ("post", "pre") for name, told, choice in _IN_ONE_ORDER),
         Mistake("feed_first", "The feed-forward net comes first. Attention does.", {"parts": "feed first"}),
         Mistake("feed_forgotten", "The second part is missing.", {"parts": "attention alone"}),
         Mistake("normed_at_the_end", "With pre-norm you norm the output once more. That belongs to the end "
@@ -133,6 +159,8 @@ def _batch(src, tgt, pad_id, *, inputs="but last", targets="but first", marks="r
     given, wanted = cuts[inputs], cuts[targets]
     if targets == "all" and marks == "rolled":
         wanted = np.roll(tgt, -1, 1)
+    if marks == "unasked":              # as the package's teacher_forcing has it
+        wanted = np.where(given == pad_id, pad_id, wanted)
     if marks == "shifted":              # another mark at the front, as if none were there
         given = np.concatenate([np.full_like(tgt[:, :1], pad_id), tgt[:, :-1]], 1)
         wanted = tgt
@@ -204,6 +232,9 @@ training_batch = FunctionExercise(
                 {"inputs": "all", "targets": "all", "marks": "rolled", "of": "tgt"}),
         Mistake("second_mark", "You put a mark before the target, which begins with one already.",
                 {"marks": "shifted"}),
+        Mistake("first_word_unasked", "You make the targets padding where the inputs are, as the package's "
+                "teacher_forcing does. Here the targets are the target without its first token, and no more.",
+                {"marks": "unasked"}),
         Mistake("end_hidden", "You take the mark of the end out of the inputs of shorter sentences. It may "
                 "stay: the target after it is padding.", {"marks": "blanked"}),
         Mistake("mask_of_targets", "The target's mask is made of the targets. It is the inputs that are "
@@ -278,6 +309,8 @@ def _smooth(targets, n_classes, smoothing, pad_id, *, share="others", own="rest"
         rows = np.where((targets == pad)[..., None], 1 / n_classes, rows)
     elif pad_rows == "pad":
         rows = np.where((targets == pad)[..., None], np.arange(n_classes) == pad, rows)
+    elif pad_rows == "rest":
+        rows = np.where((targets == pad)[..., None], (1 - e) * (np.arange(n_classes) == pad), rows)
     if form == "logs":
         with np.errstate(divide="ignore"):
             return np.log(rows)
@@ -331,6 +364,10 @@ smooth_targets = FunctionExercise(
                 "the loss there is 0 whatever the model says.", {"pad_rows": "even"}),
         Mistake("pad_rows_kept", "Where the target is padding your row asks for padding. It must be zeros.",
                 {"pad_rows": "pad"}),
+        Mistake("pad_rows_kept", "Where the target is padding your row has 1 - e at the padding. Is it "
+                "emptied before the targets' places are filled?", {"pad_rows": "rest"}),
+        Mistake("target_shares", "The target has a share of the smoothing besides. It gives it away.",
+                {"own": "with share"}),
         Mistake("pad_always_zero", "You take 0 for the padding whatever pad_id says.", {"pad_is": "zero"}),
         Mistake("logs", "These are logarithms. The probabilities are asked for.", {"form": "logs"}),
         Mistake("turned", "The classes must be the last axis.", {"form": "turned"}),
@@ -347,9 +384,12 @@ def _beam_step(scores, log_probs, k, *, total="sum", pick="all", order="falling"
                results="right"):
     n, words = log_probs.shape
     of = scores[:, None]
-    totals = {"sum": of + log_probs, "words": log_probs, "product": of * log_probs,
-              "probabilities": of + np.exp(log_probs), "difference": log_probs - of,
-              "mean": (of + log_probs) / 2, "across": scores.sum() + log_probs}[total]
+    with np.errstate(divide="ignore"):
+        through = np.log(np.exp(of) * np.exp(log_probs))
+    totals = {"sum": of + log_probs, "through probabilities": through, "words": log_probs,
+              "product": of * log_probs, "probabilities": of + np.exp(log_probs),
+              "difference": log_probs - of, "mean": (of + log_probs) / 2,
+              "across": scores.sum() + log_probs}[total]
     flat = totals.ravel()
     if pick == "best of each":          # each beginning goes on with its own best word
         found = np.arange(n) * words + totals.argmax(-1)
@@ -407,6 +447,8 @@ def _beam_cases():
              "A beginning of score -inf goes on with no word."),
         case("more beginnings than words", -rng.random(5), logs(5, 3), 5,
              "A place in the table is row times the number of words, plus the word."),
+        case("12 go on", -rng.random(12), logs(12, 40), 12,
+             "Are the k best in order? A partition only parts them from the rest."),
         case("a beam of 1", [-0.2], logs(1, 4), 1),
         case("fewer go on than there were", -rng.random(4), logs(4, 5), 2),
         case("long sentences", [-800.0, -801.0, -800.5], logs(3, 5), 3,
@@ -433,6 +475,8 @@ beam_step = FunctionExercise(
                 "so far: the score of the beginning is added.", {"total": "words"}),
         Mistake("logs_multiplied", "You multiply logarithms. Probabilities are multiplied, their logarithms "
                 "added.", {"total": "product"}),
+        Mistake("underflow", "You go through probabilities, and a long sentence's is 0 in floating point. "
+                "Stay with logarithms, and add.", {"total": "through probabilities"}),
         Mistake("probability_added", "You add a probability to a logarithm.", {"total": "probabilities"}),
         Mistake("subtracted", "You subtract the beginning's score. It is added.", {"total": "difference"}),
         Mistake("halved", "You take the mean of the score and the log-probability. Their sum is asked for.",

@@ -58,6 +58,14 @@ def test_wrong_counts_are_named(way):
         assert told == [mistake for mistake in way if mistake]
 
 
+@pytest.mark.parametrize("answer, mistake", [
+    ((18.9, 25.2, 63.1), "six_layers"), ((3.15, 4.2, 65), "from_the_paper"), ((1.05, 2.1, 63.1), None),
+])
+def test_other_wrong_counts_are_named(answer, mistake):
+    verdict = check("base_parameters", answer, show=False)
+    assert verdict.passed is False and verdict.misconception == mistake
+
+
 @pytest.mark.parametrize("answer", [
     3, "text", (1, 2), (3.15, 4.2), (9, 9, 9), (0, 0, 0), (np.nan, 1, 2), ("a", 1, 2), (3.15, 4.2, 900),
 ])

@@ -114,8 +114,54 @@ def shifted_by_two(src, tgt, pad_id):
     return inputs, tgt[:, 2:], *masks
 
 
+def post_norm_of_the_part(x, attend, feed, norm_1, norm_2, norm_first):
+    for part, norm in ((attend, norm_1), (feed, norm_2)):
+        x = x + part(norm(x)) if norm_first else x + norm(part(x))
+    return x
+
+
+def pre_norm_of_the_stream(x, attend, feed, norm_1, norm_2, norm_first):
+    for part, norm in ((attend, norm_1), (feed, norm_2)):
+        x = norm(x) + part(norm(x)) if norm_first else norm(x + part(x))
+    return x
+
+
+def first_word_unasked(src, tgt, pad_id):
+    """The targets are those of the package's teacher_forcing."""
+    inputs, targets, *masks = batch_by_loops(src, tgt, pad_id)
+    return inputs, np.where(inputs == pad_id, pad_id, targets), *masks
+
+
+def emptied_too_early(targets, n_classes, smoothing, pad_id):
+    rows = np.full((*targets.shape, n_classes), smoothing / (n_classes - 2))
+    rows[..., pad_id] = 0
+    rows[targets == pad_id] = 0
+    np.put_along_axis(rows, targets[..., None], 1 - smoothing, -1)
+    return rows
+
+
+def through_probabilities(scores, log_probs, k):
+    chances = np.exp(scores)[:, None] * np.exp(log_probs)
+    with np.errstate(divide="ignore"):
+        totals = np.log(chances).ravel()
+    best = np.argsort(-totals, kind="stable")[:k]
+    return *np.divmod(best, log_probs.shape[1]), totals[best]
+
+
+def parted_not_sorted(scores, log_probs, k):
+    totals = (scores[:, None] + log_probs).ravel()
+    best = np.sort(np.argsort(-totals)[:k])
+    return *np.divmod(best, log_probs.shape[1]), totals[best]
+
+
 @pytest.mark.parametrize("exercise, answer, name", [
     ("smooth_targets", two_tables, "as_in_torch"),
+    ("encoder_layer", post_norm_of_the_part, "part_normed"),
+    ("encoder_layer", pre_norm_of_the_stream, "normed_residual"),
+    ("training_batch", first_word_unasked, "first_word_unasked"),
+    ("smooth_targets", emptied_too_early, "pad_rows_kept"),
+    ("beam_step", through_probabilities, "underflow"),
+    ("beam_step", parted_not_sorted, "by_place"),
     ("beam_step", greedy, None),          # where a beginning has fewer words than k it gives fewer
     ("training_batch", shifted_by_two, None),
     ("training_batch", lambda src, tgt, pad_id: (tgt[:, :-1], tgt[:, 1:]), None),
