@@ -94,16 +94,9 @@ def cells(lesson, folder=NOTEBOOKS):
     return found
 
 
-def claims(lesson, seed, folder=NOTEBOOKS):
-    """Run a lesson's cells with a seed, up to its last claim; the claims in order.
-
-    Raises
-    ------
-    LookupError
-        As `cells` does.
-    """
+def claims(lesson, rows, seed):
+    """Run the cells of a lesson with a seed, up to its last claim; the claims in order."""
     names, reader, found = {"__name__": lesson.name, "SEED": seed}, _Reader(), []
-    rows = cells(lesson, folder)
     last = max(n for n, cell in enumerate(rows) if cell.section in lesson.sections)
     for cell in rows[: last + 1]:
         lines = _run(cell, names, reader, f"<{lesson.name}, {cell.id}>")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy
 import torch
-from claims import COMPARE, Lesson, claims
+from claims import COMPARE, Lesson, cells, claims
 
 FOLDER = Path(__file__).resolve().parent
 RESULTS, TABLE = FOLDER / "results_seeds.json", FOLDER / "seeds.md"
@@ -141,10 +141,10 @@ def keep(name, found):
 
 def measured(lesson, seeds):
     """A lesson's rows over the seeds, the processor seconds of each run, and what it ran on."""
-    found, seconds = [], []
+    code, found, seconds = cells(lesson), [], []
     for seed in seeds:
         start = time.process_time()
-        found.append(claims(lesson, seed))
+        found.append(claims(lesson, code, seed))
         seconds.append(round(time.process_time() - start, 1))
         failed = [claim.states for claim in found[-1] if not claim.holds]
         print(f"lesson {lesson.name[:2]}, seed {seed}: {seconds[-1]:.0f} s, {len(found[-1])} claims, "
@@ -193,9 +193,9 @@ def page(lessons):
                   "|---" * 5 + "|"]  # fmt: skip
         for row in found["rows"]:
             asks = f"`{row['asks']}`{', the difference' * row['difference']}" if "asks" in row else ""
-            cells = (row["states"], asks, " ".join(map(short, row.get("values", []))),
-                     short(row.get("worst", [])), verdict(row["holds"]))  # fmt: skip
-            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+            columns = (row["states"], asks, " ".join(map(short, row.get("values", []))),
+                       short(row.get("worst", [])), verdict(row["holds"]))  # fmt: skip
+            lines.append("| " + " | ".join(column.replace("|", "\\|") for column in columns) + " |")
         lines.append("")
     return "\n".join(lines)
 
