@@ -628,7 +628,7 @@ EXERCISES = (
         "rms_norm", "15", rms_norm,
         (
             "Square, mean over the features, add eps, root: that is the size of each token.",
-            "keepdim keeps the axis, so that (..., 1) divides (..., D). Then multiply by the weight.",
+            "With keepdim the axis stays, so that (..., 1) divides (..., D). Then multiply by the weight.",
             "For float16 and bfloat16: x.float() first, and .to(x.dtype) before the weight.",
         ),
         """import torch
@@ -643,8 +643,8 @@ def rms_norm(x, weight, eps):
         "swiglu", "15", swiglu,
         (
             "Two branches lead up, one leads down. Which of them is bent?",
-            "gate = x @ w1.T goes through z * sigmoid(z), content = x @ w3.T does not; their product, "
-            "feature by feature, goes down through w2.",
+            "The gate, x @ w1.T, goes through z * sigmoid(z), the content, x @ w3.T, does not. Their "
+            "product, feature by feature, goes down through w2.",
         ),
         """import torch
 
