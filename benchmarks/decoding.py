@@ -34,6 +34,10 @@ def cases():
         yield (f"one query, {heads} heads over {kv_heads} of {keys} keys, against enable_gqa", target,
                lambda q=q, k=k, v=v: grouped_query_attention(q, k, v, causal=True),
                lambda q=q, k=k, v=v: scaled_dot_product_attention(q, k, v, enable_gqa=True))  # fmt: skip
+    yield (f"one query, {heads} heads over {kv_heads} of {keys} keys, against repeat_interleave", 0.03,
+           lambda q=q, k=k, v=v: grouped_query_attention(q, k, v, causal=True),
+           lambda q=q, k=k, v=v: scaled_dot_product_attention(
+               q, k.repeat_interleave(32, 1), v.repeat_interleave(32, 1)))  # fmt: skip
     q, k, v = torch.randn(3, 1, 8, 2048, 64)
     few_k, few_v = k[:, :2].clone(), v[:, :2].clone()
     yield ("2048 queries, 8 heads over 2, against as many key heads, fused", 1.08,

@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import attention  # noqa: E402
 import decoding  # noqa: E402
+import memory  # noqa: E402
 from protocol import compare  # noqa: E402
 
 RESULTS = Path(__file__).with_name("results.json")
@@ -44,9 +45,10 @@ def main():
         for name, target, ours, reference in chain(attention.cases(), decoding.cases()):
             ratio = compare(ours, reference)
             rows.append({"case": name, "target": target, **ratio._asdict()})
-            verdict = "met" if ratio.median <= target else "MISSED"
-            spread = f"[{ratio.low:.3f} .. {ratio.high:.3f}]"
-            print(f"{ratio.median:5.3f} {spread}  at most {target}: {verdict:6}  {name}", flush=True)
+            told(rows[-1], f"[{ratio.low:.3f} .. {ratio.high:.3f}]")
+        for name, target, megabytes in memory.cases():
+            rows.append({"case": name, "target": target, "median": megabytes})
+            told(rows[-1])
     machine = {
         "machine": platform.machine(),
         "python": platform.python_version(),
@@ -58,6 +60,12 @@ def main():
     missed = [row["case"] for row in rows if row["median"] > row["target"]]
     print(f"\n{len(rows) - len(missed)} of {len(rows)} targets met; figures in {RESULTS.name}.")
     return 1 if missed else 0
+
+
+def told(row, spread=""):
+    verdict = "met" if row["median"] <= row["target"] else "MISSED"
+    target = f"at most {row['target']}: {verdict:6}"
+    print(f"{row['median']:5.3f} {spread:16}  {target}  {row['case']}", flush=True)
 
 
 if __name__ == "__main__":
