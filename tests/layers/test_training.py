@@ -68,6 +68,19 @@ def test_the_rate_is_that_of_the_schedule(monkeypatch):
     assert seen[1] == 0.5 and seen[-1] > 0
 
 
+def test_betas_and_decay_are_those_of_the_docstring(monkeypatch):
+    made, adamw = [], torch.optim.AdamW
+
+    def watched(*args, **settings):
+        made.append(settings)
+        return adamw(*args, **settings)
+
+    monkeypatch.setattr(torch.optim, "AdamW", watched)
+    for decay in (0.01, 0.3):
+        list(train(small(), reversal(), steps=1, **({} if decay == 0.01 else {"weight_decay": decay})))
+        assert made[-1]["betas"] == (0.9, 0.98) and made[-1]["weight_decay"] == decay
+
+
 def test_steps_are_a_number():
     with pytest.raises(ValueError, match="steps must be at least 1; got 0"):
         next(train(small(), reversal(), steps=0))
