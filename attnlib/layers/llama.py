@@ -153,7 +153,8 @@ class Llama(nn.Module):
 
         new = generate(step, tokens, n_new, mask=mask, temperature=temperature, top_k=top_k, top_p=top_p,
                        stop=stop, seed=seed)  # fmt: skip
-        ends = {stop} if isinstance(stop, int) else set(stop)
+        ends = stop if isinstance(stop, list | tuple | set | frozenset) else (stop,)
+        ends = {int(token) for token in ends}
         rows = new.tolist()
         return [row[: next((i for i, token in enumerate(row) if token in ends), n_new)] for row in rows]
 

@@ -166,7 +166,8 @@ def test_first_values_and_learning():
         optimizer.step()
     assert loss < 0.1
     assert model.generate([[3], [1, 2]], 6) == [[4, 5, 1, 2, 3, 4], [3, 4, 5, 1, 2, 3]]
-    assert model.generate([[3], [1, 2]], 6, stop=1) == [[4, 5], [3, 4, 5]]
+    for stop in (1, np.int64(1), torch.tensor(1), [1], {np.int64(1), 0}):
+        assert model.generate([[3], [1, 2]], 6, stop=stop) == [[4, 5], [3, 4, 5]]
 
 
 @pytest.mark.parametrize("settings", [{}, {"temperature": 0.9, "top_k": 9, "seed": [3, 1, 4]}])
