@@ -59,7 +59,7 @@ def cache_price(answer):
 
 
 def _rms_norm(x, weight, eps, *, centre=False, mean="square", axis="features", at="inside", root=True,
-              scale="times", work="float32"):  # fmt: skip
+              join="over_size", scale="times", work="float32"):  # fmt: skip
     import torch
 
     kind = x.dtype
@@ -74,6 +74,9 @@ def _rms_norm(x, weight, eps, *, centre=False, mean="square", axis="features", a
         "absolute": lambda: y.abs().mean(over, keepdim=True).square(),
         "largest": lambda: y.abs().amax(over, keepdim=True).square(),
         "unbiased": lambda: y.square().sum(over, keepdim=True) / (x.shape[-1] - 1),
+        "mean_first": lambda: y.mean(over, keepdim=True).square(),
+        "variance": lambda: y.var(over, correction=0, keepdim=True),
+        "deviation": lambda: y.var(over, keepdim=True),
     }[mean]()
     if at == "inside":
         size = size + eps
@@ -82,7 +85,7 @@ def _rms_norm(x, weight, eps, *, centre=False, mean="square", axis="features", a
         size = size + eps
     if at == "at_least":
         size = size.clamp(min=eps)
-    y = (y / size).to(kind)
+    y = (y * size if join == "times_size" else y / size).to(kind)
     return {"times": lambda: y * weight, "none": lambda: y, "one_more": lambda: y * (1 + weight),
             "plus": lambda: y + weight, "over": lambda: y / weight}[scale]()  # fmt: skip
 
@@ -135,6 +138,12 @@ rms_norm = FunctionExercise(
         Mistake("largest", "You divide by the largest entry.", {"mean": "largest"}),
         Mistake("one_less", "You divide the sum of squares by one less than the number of features. Nothing "
                 "is estimated here.", {"mean": "unbiased"}),
+        *(Mistake("standard_deviation", "You divide by the standard deviation, from which the mean is taken "
+                  "away. The mean of the squares keeps it.", {"mean": mean, "at": at})
+          for mean in ("variance", "deviation") for at in ("inside", "outside")),
+        Mistake("square_of_mean", "You take the mean first and square it, so features of both signs cancel. "
+                "Square first.", {"mean": "mean_first"}),
+        Mistake("multiplied", "You multiply by the size. Divide by it.", {"join": "times_size"}),
         Mistake("wrong_axis", "The mean runs over the tokens. Each token is normed by itself, over its "
                 "features.", {"axis": "tokens"}),
         Mistake("wrong_axis", "The mean runs over everything. Each token is normed by itself.",
@@ -170,22 +179,26 @@ def _swiglu(x, w1, w2, w3, *, gate="silu", closes="w1", join="times", turned=Fal
 
     act = {
         "silu": silu, "sigmoid": torch.sigmoid, "relu": relu, "gelu": gelu, "tanh": torch.tanh,
-        "none": lambda z: z, "softmax": lambda z: z.softmax(-1),
+        "none": lambda z: z, "softmax": lambda z: z.softmax(-1), "turned": lambda z: z * torch.sigmoid(-z),
     }[gate]  # fmt: skip
-    w1, w2, w3 = {"right": (w1, w2, w3), "second_up": (w1, w3, w2), "first_down": (w3, w1, w2)}[order]
+    w1, w2, w3 = {"second_up": (w1, w3, w2), "first_down": (w3, w1, w2)}.get(order, (w1, w2, w3))
 
     def times(a, w):
         return a @ (w if turned else w.mT)
 
-    one, three = times(x, w1), times(x, w3)
+    if order == "by_shape":
+        return (act(x @ w1.mT) * (x @ w2)) @ w3
+    one, three = times(act(x) if join == "before" else x, w1), times(x, w3)
     if closes == "w3":
         one, three = three, one
     hidden = {
         "times": lambda: act(one) * three, "plus": lambda: act(one) + three, "alone": lambda: act(one),
         "product": lambda: act(one * three), "both": lambda: act(one) * act(three),
         "after": lambda: one * three, "sum_inside": lambda: act(one + three),
+        "before": lambda: one * three, "one_branch": lambda: act(one) * one,
+        "stays_inside": lambda: act(one) * three, "matrix_product": lambda: act(one) @ three.mT,
     }[join]()  # fmt: skip
-    out = times(hidden, w2)
+    out = hidden if join == "stays_inside" else times(hidden, w2)
     out = act(out) if join == "after" else out
     return x + out if residual else out
 
@@ -218,6 +231,8 @@ def _gate_cases():
 swiglu = FunctionExercise(
     _swiglu, _gate_cases,
     (
+        Mistake("matrix_product", "Gate and content are multiplied as matrices. Multiply feature by feature.",
+                {"join": "matrix_product"}),
         Mistake("not_turned", "You use the matrices as x @ w. torch stores them as (out, in), and nn.Linear "
                 "computes x @ w.T.", {"turned": True}),
         Mistake("gate_and_content_swapped", "The gate is on the wrong branch: w1 makes what opens and "
@@ -231,6 +246,8 @@ swiglu = FunctionExercise(
         Mistake("tanh", "Your gate is a tanh. Here it is SiLU, z times sigmoid(z).", {"gate": "tanh"}),
         Mistake("softmax", "Your gate is a softmax over the features. Each feature has a gate of its own.",
                 {"gate": "softmax"}),
+        Mistake("sign_of_sigmoid", "Your gate is z times sigmoid(-z). The sigmoid is 1 / (1 + exp(-z)).",
+                {"gate": "turned"}),
         Mistake("no_gate", "Nothing bends: w1 and w3 are multiplied as they are. The first goes through "
                 "SiLU.", {"gate": "none"}),
         Mistake("added", "Gate and content are added. The one multiplies the other.", {"join": "plus"}),
@@ -239,11 +256,18 @@ swiglu = FunctionExercise(
         Mistake("bend_after_product", "You multiply first and bend then. Only the gate goes through SiLU.",
                 {"join": "product"}),
         Mistake("both_bend", "Both branches go through SiLU. Only the gate does.", {"join": "both"}),
+        Mistake("bend_before", "SiLU bends x, before w1. It bends what comes out of w1.", {"join": "before"}),
+        Mistake("one_branch", "Gate and content both come from w1. The content comes from w3.",
+                {"join": "one_branch"}),
+        Mistake("stays_inside", "The result has as many features as the inside: w2 leads back down.",
+                {"join": "stays_inside"}),
         Mistake("bend_at_the_end", "SiLU stands behind w2. It belongs to the gate.", {"join": "after"}),
         Mistake("bend_after_sum", "You add the branches and bend the sum. The bent gate multiplies.",
                 {"join": "sum_inside"}),
         Mistake("order_of_matrices", "The second matrix leads down, the third up: the order is w1, w2, w3.",
                 {"order": "second_up"}),
+        Mistake("order_of_matrices", "The second matrix leads down, the third up. That x @ w2 fits comes of "
+                "how torch stores them: x @ w3.T leads up.", {"order": "by_shape"}),
         Mistake("order_of_matrices", "Your first matrix leads down. The order is w1 up, w2 down, w3 up.",
                 {"order": "first_down"}),
         Mistake("residual", "You add x. The residual belongs to the block around this.",
@@ -271,8 +295,10 @@ def _rows(w, heads, order, axis):
     at = np.arange(size)
     if order == "across":
         heads = 1
-    if order == "same" or size % (2 * heads):
+    if order == "same":
         return w
+    if size % (2 * heads):
+        raise ValueError(f"{size} rows are no {heads} heads of pairs")
     pairs = at.reshape(heads, 2, -1)
     at = {
         "right": lambda: pairs.swapaxes(1, 2),
@@ -357,14 +383,19 @@ def _top_p(p, top_p, *, keep="reach", order="falling", ties="first", place="back
         "share": lambda: np.cumsum(np.ones(p.shape), -1) <= max(1, round(top_p * p.shape[-1])),
         "tail": lambda: sums > 1 - top_p, "all": lambda: np.ones(p.shape, bool),
     }[keep]()  # fmt: skip
+    if ties == "all":
+        kept = ordered >= np.where(kept, ordered, 1).min(-1, keepdims=True)
     if rows == "first":
         kept = np.broadcast_to(kept.reshape(-1, p.shape[-1])[0], p.shape)
     new = np.where(kept, ordered, 0.0)
+    out = new
     if place == "back":
         out = np.zeros_like(p)
         np.put_along_axis(out, at, new, -1)
-    else:
-        out = new
+    if place == "order_again":
+        out = np.take_along_axis(new, at, -1)
+    if place == "kept_by_order":
+        out = np.where(np.take_along_axis(kept, at, -1), p, 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         return {
             "sum": lambda: out / out.sum(-1, keepdims=True), "none": lambda: out,
@@ -429,8 +460,13 @@ top_p = FunctionExercise(
                 {"order": "as_it_comes"}),
         Mistake("ties", "Of equal tokens the lower id comes first; a stable sort of -p does that.",
                 {"ties": "last"}),
+        Mistake("ties", "Every token as probable as the last one that is kept stays too. The fewest are "
+                "kept: of equal tokens the lower id comes first.", {"ties": "all"}),
         Mistake("order_not_restored", "The result is sorted. Each probability belongs to its token: put it "
                 "back in its place.", {"place": "sorted"}),
+        *(Mistake("order_not_restored", "What is sorted goes through the order a second time. order[i] is "
+                  "the token in place i; the way back is its inverse, the argsort of the order.",
+                  {"place": place}) for place in ("order_again", "kept_by_order")),
         Mistake("not_divided", "What is left does not sum to 1. Divide it by its sum.", {"scale": "none"}),
         Mistake("divided_by_top_p", "You divide by top_p. What is left sums to top_p or more: divide by the "
                 "sum.", {"scale": "top_p"}),

@@ -205,6 +205,57 @@ def test_the_loop_of_the_lesson_is_told_its_three_faults():
     assert "Three things at once" in verdict.message and "aligned at the start" in verdict.message
 
 
+def in_torch(x):
+    return x.float() if x.dtype == torch.float16 else x
+
+
+def without_a_centre(x, weight, eps):
+    y = in_torch(x)
+    return (y / (y.std(-1, keepdim=True) + eps)).to(x.dtype) * weight
+
+
+def wherever_the_shapes_fit(x, w1, w2, w3):
+    return (F.silu(x @ w1.T) * (x @ w2)) @ w3
+
+
+def gate_times_content(x, w1, w2, w3):
+    return (F.silu(x @ w1.T) @ (x @ w3.T).mT) @ w2.T
+
+
+def as_many_key_heads(w_q, w_k, n_heads):
+    return tuple(w.reshape(n_heads, 2, -1, w.shape[1]).swapaxes(1, 2).reshape(w.shape) for w in (w_q, w_k))
+
+
+def above_a_threshold(p, top_p):
+    falling = -np.sort(-p, -1)
+    last = np.minimum((falling.cumsum(-1) < top_p).sum(-1, keepdims=True), p.shape[-1] - 1)
+    kept = np.where(p >= np.take_along_axis(falling, last, -1), p, 0)
+    return kept / kept.sum(-1, keepdims=True)
+
+
+def through_the_order_again(p, top_p):
+    order = np.argsort(-p, -1, kind="stable")
+    falling = np.take_along_axis(p, order, -1)
+    kept = np.where(falling.cumsum(-1) - falling < top_p, falling, 0)
+    return np.take_along_axis(kept / kept.sum(-1, keepdims=True), order, -1)
+
+
+SLIPS = (
+    ("rms_norm", without_a_centre, "standard_deviation"),
+    ("swiglu", wherever_the_shapes_fit, "order_of_matrices"),
+    ("swiglu", gate_times_content, "matrix_product"),
+    ("to_neighbours", as_many_key_heads, "key_heads_as_query_heads"),
+    ("top_p", above_a_threshold, "ties"),
+    ("top_p", through_the_order_again, "order_not_restored"),
+)
+
+
+@pytest.mark.parametrize("exercise, slip, name", SLIPS, ids=lambda s: getattr(s, "__name__", s))
+def test_slips_as_they_are_written_are_named(exercise, slip, name):
+    verdict = check(exercise, slip, show=False)
+    assert verdict.passed is False and verdict.misconception == name, verdict.message
+
+
 PRICES = {
     (163840, 8, 1, 16): "one_of_two", (655360, 8, 1, 16): "float32", (2621440, 8, 1, 16): "query_heads",
     (4096, 8, 1, 16): "one_layer", (40960, 8, 1, 16): "one_head", (327680, 1, 1, 16): "key_heads",
