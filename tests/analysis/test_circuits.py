@@ -42,6 +42,10 @@ def test_agrees_with_the_golden_circuits_of_transformer_lens(golden, made):
     np.testing.assert_allclose(np.sort(full.real), np.sort(g["out_full_OV_eig_re"]), **CLOSE)
     np.testing.assert_allclose(copying_score(full), g["out_copying_score"], **CLOSE)
     np.testing.assert_allclose(np.linalg.norm(np.asarray(ov), axis=(-2, -1)), g["out_OV_norm"], **CLOSE)
+    for circuit, name in ((ov, "OV"), (qk, "QK")):
+        singular = np.linalg.svd(np.asarray(circuit), compute_uv=False)
+        wanted = g[f"out_{name}_S"]
+        np.testing.assert_allclose(singular[..., : wanted.shape[-1]], wanted, **CLOSE)
     for kind, later in (("Q", qk[1]), ("K", qk[1].mT), ("V", ov[1])):
         got = composition_score(ov[0][:, None], later[None])
         np.testing.assert_allclose(got, g[f"out_comp_{kind}"][0, :, 1], **CLOSE)
