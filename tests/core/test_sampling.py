@@ -54,6 +54,12 @@ def test_the_nucleus_of_plain_numbers(lib):
     np.testing.assert_allclose(both, [[1, 0, 0, 0], [0, 0, 1, 0]], atol=1e-12)
 
 
+def test_a_sum_that_is_reached_exactly_needs_no_further_token(lib):
+    logits = lib.array(np.zeros(4))  # a quarter each, without rounding
+    for top_p, wanted in ((0.25, [1, 0, 0, 0]), (0.5, [0.5, 0.5, 0, 0]), (0.51, [1 / 3, 1 / 3, 1 / 3, 0])):
+        np.testing.assert_allclose(lib.numpy(sampling_probabilities(logits, top_p=top_p)), wanted)
+
+
 def test_no_temperature_takes_the_first_of_the_largest(lib):
     logits = lib.array(np.array([[1.0, 5.0, 5.0], [-math.inf, -9.0, -8.0]]))
     got = lib.numpy(sampling_probabilities(logits, temperature=0))

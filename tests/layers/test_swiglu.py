@@ -16,6 +16,8 @@ def test_hidden_sizes_of_published_models():
     assert swiglu_hidden_size(8192, 4096, 1.3) == 28672  # Llama 3 70B
     assert swiglu_hidden_size(2048, 256, 1.5) == 8192  # Llama 3.2 1B
     assert swiglu_hidden_size(3, 1) == 8
+    assert swiglu_hidden_size(4096, 1) == 10922  # 10922.67 is cut, not rounded
+    assert swiglu_hidden_size(4096, 1, 1.3) == 14198  # and 14198.6 too
 
 
 def test_by_its_formula():
