@@ -33,7 +33,7 @@ def numbers(answer, shape, name):
         quotes = " without quotes" if in_quotes(answer) else ""
         return None, unreadable(f"Let {name} be {wanted}{quotes}; got {short(answer)}.")
     if array.shape != shape:
-        return None, unreadable(f"Let {name} be {wanted}; got an array of shape {array.shape}.")
+        return None, unreadable(f"Let {name} be {wanted}; got {short(answer)}.")
     if not np.isfinite(array).all():
         return None, unreadable(f"Let {name} be finite; got {short(answer)}.")
     return array, None

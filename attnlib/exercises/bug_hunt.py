@@ -8,7 +8,7 @@ from attnlib.exercises.verdict import right, unreadable, wrong
 # ------------------------------------------------------------- names for symptoms
 
 # For each symptom the guilty one, what excludes tempting others, and what excludes the rest.
-_SYMPTOMS = {
+_FIRST = {
     1: ("A", {
         "R": "With the other polarity one head would leak as well, and a word would not see the past.",
         "Q": "Its denominator has seen the future with one head as well.",
@@ -46,26 +46,69 @@ _SYMPTOMS = {
     }, "The last word reads the two others. What would tell it which came first?"),
 }  # fmt: skip
 
+_MORE = {
+    1: ("N", {
+        "G": "With a mask aligned at the upper left a continued word reads the first key only.",
+        "K": "There is no padding here.",
+        "S": "It is wrong in one call as well.",
+    }, "All keys are read, so it is not the mask. What does a turned query need to know of earlier calls?"),
+    2: ("K", {
+        "L": "Its outputs at words are right. What is NaN belongs to the padding.",
+        "H": "Alone, a sentence's mask fits, and it is right.",
+        "R": "It reads padding behind a sentence too.",
+        "Q": "It is wrong without padding too.",
+    }, "Padding is read, and only where the causal mask allows it. Which side of the mask was hidden?"),
+    3: ("H", {
+        "F": "It goes wrong without padding too.",
+        "K": "Its mask has a shape that always fits.",
+    }, "(2, 5) and (5, 5): which shape do five queries and five keys have?"),
+    4: ("R", {
+        "L": "Nothing to see gives NaN there, and only with padding.",
+        "A": "With one head nothing leaks there. Here it does not matter how many there are.",
+        "Q": "Its last word sees all, as it should.",
+    }, "Which word may nothing be shown to, if each is to see only what comes after it?"),
+    5: ("Q", {
+        "C": "Its last word would come out too long.",
+        "B": "Where all words are equal, how even the weights are makes no difference.",
+        "R": "Its last word would come out as zero.",
+    }, "A word's weights do not sum to one here, and the last word's do. What did the denominator count?"),
+    6: ("E", {
+        "B": "It is wrong over four key heads as well.",
+        "A": "It is wrong over four key heads as well.",
+    }, "Write down which key head each of four query heads reads, once in blocks and once in turn."),
+}  # fmt: skip
 
-def name_the_fault(answer):
-    """Six letters in a string, one for each symptom."""
-    letters = answer.replace(" ", "").replace(",", "").upper() if isinstance(answer, str) else ""
-    known = "ABCDEFGHJKLMNPQRST"
-    if len(letters) != 6 or any(letter not in known for letter in letters):
-        return unreadable(f'Give six letters of {known} in quotes, such as "ABCDEF"; got {short(answer)}.')
-    rightly = sum(letter == _SYMPTOMS[n][0] for n, letter in enumerate(letters, 1))
-    for n, letter in enumerate(letters, 1):
-        guilty, tempting, hint = _SYMPTOMS[n]
-        if letter == guilty:
-            continue
-        if letter in "DJMT" and letter not in tempting:
-            told = f"{letter} is innocent: it computes what a layer must, in another form."
-            return wrong(f"{rightly} of 6. Symptom {n}: {told}", f"innocent_{letter}", slip=rightly == 5)
-        told = tempting.get(letter, f"{letter} would not show itself so. {hint}")
-        name = f"symptom_{n}_{letter}" if letter in tempting else f"symptom_{n}"
-        return wrong(f"{rightly} of 6. Symptom {n}: {told}", name, slip=rightly == 5)
-    return right("All six. A symptom names a step: the leak with several heads points at the merge, the "
-                 "second call at what continues from a cache.")
+
+def _judge(symptoms, example, praise):
+    """The judge of six letters in a string, one for each symptom."""
+    def judge(answer):
+        letters = answer.replace(" ", "").replace(",", "").upper() if isinstance(answer, str) else ""
+        known = "ABCDEFGHJKLMNPQRST"
+        if len(letters) != 6 or any(letter not in known for letter in letters):
+            return unreadable(f'Give six letters of {known} in quotes, such as "{example}"; '
+                              f"got {short(answer)}.")
+        rightly = sum(letter == symptoms[n][0] for n, letter in enumerate(letters, 1))
+        for n, letter in enumerate(letters, 1):
+            guilty, tempting, hint = symptoms[n]
+            if letter == guilty:
+                continue
+            if letter in "DJMT" and letter not in tempting:
+                told = f"{letter} is innocent: it computes what a layer must, in another form."
+                return wrong(f"{rightly} of 6. Symptom {n}: {told}", f"innocent_{letter}", slip=rightly == 5)
+            told = tempting.get(letter, f"{letter} would not show itself so. {hint}")
+            name = f"symptom_{n}_{letter}" if letter in tempting else f"symptom_{n}"
+            return wrong(f"{rightly} of 6. Symptom {n}: {told}", name, slip=rightly == 5)
+        return right(praise)
+
+    return judge
+
+
+name_the_fault = _judge(
+    _FIRST, "ABCDEF", "All six. A symptom names a step: the leak with several heads points at the merge, the "
+    "second call at what continues from a cache.")
+name_six_more = _judge(
+    _MORE, "ABCDEF", "All six. Half of them were found by what goes well: one call, padding behind, the last "
+    "word, four key heads.")
 
 
 # ------------------------------------------------------------- the least padding
@@ -224,6 +267,12 @@ EXERCISES = (
         "1 is a merge, 2 a mask with an edge, 3 something drawn, 4 a softmax of nothing, 5 and 6 are axes "
         "exchanged.",
     ), 'answer = "AGPLFS"', "prediction"),
+    Exercise("name_six_more", "16", name_six_more, (
+        "A symptom also says what goes well. For each: which steps does that acquit?",
+        "1 is about several calls, 2 to 4 about masks, 5 about a denominator, 6 about heads that share keys.",
+        "2 hides the wrong side, 3 has too few axes, 4 is turned round. In 1 something starts anew, in 5 it "
+        "comes too late, in 6 it stands in the wrong order.",
+    ), 'answer = "NKHRQE"', "prediction"),
     Exercise("smallest_padding", "16", smallest_padding, (
         "K lets words read padding. Which words may look at a padded place at all, under the causal mask?",
         "Put the padding where a word can look at it, and leave out everything else.",

@@ -145,7 +145,62 @@ def blind_to_order(kind):
     return near(layer(x)[:, 2], layer(x[:, [1, 0, 2]])[:, 2]) and not near(layer(x)[:, 2], layer(other)[:, 2])
 
 
+def drifts_from_call_to_call(kind):
+    layer, x = kind(16, 4), draw(1, 5, 16)
+    steps, moved = in_calls(layer, x, 1, 1, 1, 1, 1), []
+    for place in range(5):
+        other = x.clone()
+        other[:, place] += 5
+        moved.append(not near(in_calls(layer, other, 1, 1, 1, 1, 1)[:, 4], steps[:, 4]))
+    return near(layer(x), Layer(16, 4)(x)) and not near(steps, layer(x)) and all(moved)
+
+
+def reads_padding_before_only(kind):
+    layer, words, padding = kind(16, 4), draw(1, 3, 16), draw(1, 2, 16, seed=1)
+    behind = layer(torch.cat([words, padding], 1), torch.tensor([[1, 1, 1, 0, 0]]) == 1)[:, :3]
+    before = layer(torch.cat([padding, words], 1), torch.tensor([[0, 0, 1, 1, 1]]) == 1)[:, 2:]
+    return near(behind, layer(words)) and not near(before, layer(words)) and before.isfinite().all()
+
+
+def fits_by_chance(kind):
+    real = torch.ones(5, 5).triu() == 1
+    layer, healthy, x = kind(16, 4), Layer(16, 4), draw(5, 5, 16)
+    if not near(layer(x), healthy(x)) or near(layer(x, real)[real], healthy(x, real)[real]):
+        return False
+    try:
+        layer(x[:2], real[:2])
+    except RuntimeError:
+        return True
+    return False
+
+
+def last_is_zero(kind):
+    layer, x, moved = kind(16, 4), draw(1, 5, 16), []
+    for place in range(1, 5):
+        other = x.clone()
+        other[:, place] += 5
+        moved.append(not near(layer(other)[:, 0], layer(x)[:, 0]))
+    return near(layer(x)[:, 4], torch.zeros(1, 16)) and all(moved)
+
+
+def too_short_but_the_last(kind):
+    x = draw(1, 1, 16).expand(1, 5, 16)
+    lengths = (kind(16, 4, rotary=False)(x).norm(dim=-1) / Layer(16, 4, rotary=False)(x).norm(dim=-1))[0]
+    return near(lengths[4], torch.ones(())) and bool((lengths.diff() > 0.1).all())
+
+
+def wrong_over_two_key_heads(kind):
+    x = draw(1, 5, 16)
+    return [near(kind(16, 4, n)(x), Layer(16, 4, n)(x)) for n in (4, 1, 2)] == [True, True, False]
+
+
 @pytest.mark.parametrize("letter, symptom", [
+    ("N", drifts_from_call_to_call),
+    ("K", reads_padding_before_only),
+    ("H", fits_by_chance),
+    ("R", last_is_zero),
+    ("Q", too_short_but_the_last),
+    ("E", wrong_over_two_key_heads),
     ("A", lambda kind: leaks(kind, 4) and not leaks(kind, 1)),
     ("G", only_the_first_key),
     ("P", differs_in_evaluation),
@@ -182,6 +237,23 @@ def test_a_wrong_letter_is_excluded_by_half_a_sentence(answer, misconception, wo
     verdict = check("name_the_fault", answer, show=False)
     assert verdict.passed is False and verdict.misconception == misconception, verdict
     assert words in verdict.message and verdict.message.startswith("5 of 6") and verdict.slip
+
+
+@pytest.mark.parametrize("answer, misconception, words", [
+    ("NKHRQE", None, "All six"),
+    ("GKHRQE", "symptom_1_G", "first key only"),
+    ("NLHRQE", "symptom_2_L", "belongs to the padding"),
+    ("NKFRQE", "symptom_3_F", "without padding too"),
+    ("NKHAQE", "symptom_4_A", "how many there are"),
+    ("NKHRCE", "symptom_5_C", "too long"),
+    ("NKHRQB", "symptom_6_B", "over four key heads"),
+    ("NKHRQS", "symptom_6", "in blocks"),
+    ("MKHRQE", "innocent_M", "innocent"),
+])  # fmt: skip
+def test_six_more_are_told_by_what_goes_well(answer, misconception, words):
+    verdict = check("name_six_more", answer, show=False)
+    assert verdict.passed is (misconception is None) and verdict.misconception == misconception
+    assert words in verdict.message
 
 
 @pytest.mark.parametrize("answer", ["AGPLF", "AGPLFI", 7, ["A"], "", {}, None.__class__, b"AGPLFS"])
