@@ -389,7 +389,7 @@ def test_the_set_up_installs_torch_first_and_the_next_run_installs_nothing(cours
     assert "The set-up took 0 min" in capsys.readouterr().out
 
     assert course.main(["test"]) == 0
-    assert checkout.commands() == ["-m pytest"]
+    assert checkout.commands() == ["-m pytest -n 2 --dist loadfile"]
     assert course.main(["build", "01"]) == 0, "the extra `test` brings what `build` needs"
     assert checkout.commands() == ["tools/build.py 01"]
     assert not capsys.readouterr().out
