@@ -26,7 +26,7 @@ def cases():
 
 def _in_its_own_process(call):
     command = [sys.executable, __file__, call]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return float(subprocess.run(command, check=True, capture_output=True, encoding="utf-8").stdout)
 
 
 def grouped(q, k, v):
@@ -43,7 +43,7 @@ def main(call):
     qkv = torch.randn(3, 1, 8, LENGTH, 64)
     with torch.no_grad():
         call(*qkv[..., :SHORT, :])  # what is loaded once is no part of it
-        Path("/proc/self/clear_refs").write_text("5")
+        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
         before = _kilobytes("VmRSS")
         call(*qkv)
     print((_kilobytes("VmHWM") - before) / 1024)
