@@ -33,7 +33,8 @@ def numbers(answer, shape, name):
         quotes = " without quotes" if in_quotes(answer) else ""
         return None, unreadable(f"Let {name} be {wanted}{quotes}; got {short(answer)}.")
     if array.shape != shape:
-        return None, unreadable(f"Let {name} be {wanted}; got {short(answer)}.")
+        got = f"an array of shape {array.shape}" if array.shape else short(answer)
+        return None, unreadable(f"Let {name} be {wanted}; got {got}.")
     if not np.isfinite(array).all():
         return None, unreadable(f"Let {name} be finite; got {short(answer)}.")
     return array, None
