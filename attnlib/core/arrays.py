@@ -2,6 +2,7 @@
 
 import operator
 from functools import cache
+from numbers import Real
 
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
@@ -142,3 +143,9 @@ def valid_length(length, name):
     if length < 1:
         raise ValueError(f"{name} must be at least 1; got {length}")
     return length
+
+
+def check_number(value, name):
+    """A TypeError, in a sentence, for all that is no real number, booleans included."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number; got {value!r}")

@@ -4,12 +4,11 @@ Positions by rotation are in `rotary`, positions that are learned in ``layers/po
 """
 
 import math
-from numbers import Real
 
 import numpy as np
 from array_api_compat import device
 
-from attnlib.core.arrays import float_dtype, namespace, valid_length, working_dtype
+from attnlib.core.arrays import check_number, float_dtype, namespace, valid_length, working_dtype
 
 
 def sinusoidal_positions(n_pos, d_model, base=10000.0, *, layout="interleaved", like=None):
@@ -161,8 +160,7 @@ def alibi_bias(n_heads, n_query, n_key=None, *, like=None):
 
 def pair_frequencies(xp, d, base, dtype, on):
     """``base**(-2i/d)`` for each pair ``i`` of ``d`` features; an odd last feature counts as a pair."""
-    if isinstance(base, bool) or not isinstance(base, Real):
-        raise TypeError(f"base must be a number; got {base!r}")
+    check_number(base, "base")
     if not 0 < base < math.inf:
         raise ValueError(f"base must be positive and finite; got {base!r}")
     return 1 / float(base) ** (xp.arange(0, d, 2, dtype=dtype, device=on) / d)

@@ -1,11 +1,10 @@
 """Positions by rotation: pairs of features turn with the position, so that scores see distances alone."""
 
 import math
-from numbers import Real
 
 import numpy as np
 
-from attnlib.core.arrays import float_dtype, kind_of, namespace, valid_length, working_dtype
+from attnlib.core.arrays import check_number, float_dtype, kind_of, namespace, valid_length, working_dtype
 from attnlib.core.positions import check_layout, made_like, pair_frequencies
 
 
@@ -159,8 +158,7 @@ def llama3_rope_scaling(frequencies, *, factor=8.0, low_freq_factor=1.0, high_fr
         "original_max_position_embeddings": original_max_position_embeddings,
     }
     for name, value in settings.items():
-        if isinstance(value, bool) or not isinstance(value, Real):
-            raise TypeError(f"{name} must be a number; got {value!r}")
+        check_number(value, name)
         if not 0 < value < math.inf:
             raise ValueError(f"{name} must be positive and finite; got {value!r}")
     if not low_freq_factor < high_freq_factor:

@@ -1,12 +1,11 @@
 """From a model's scores to its next token: the largest, or one drawn at random."""
 
 import math
-from numbers import Real
 
 import numpy as np
 from array_api_compat import device
 
-from attnlib.core.arrays import float_dtype, namespace, valid_length, working_dtype
+from attnlib.core.arrays import check_number, float_dtype, namespace, valid_length, working_dtype
 from attnlib.core.softmaxes import softmax
 
 
@@ -132,14 +131,13 @@ def _check(logits, temperature, top_k, top_p):
     float_dtype(xp, logits=logits)
     if logits.ndim < 1 or 0 in logits.shape:
         raise ValueError(f"logits must have shape (..., vocabulary), not empty; got {tuple(logits.shape)}")
-    if isinstance(temperature, bool) or not isinstance(temperature, Real):
-        raise TypeError(f"temperature must be a number; got {temperature!r}")
+    check_number(temperature, "temperature")
     if not 0 <= temperature < math.inf:
         raise ValueError(f"temperature must be at least 0 and finite; got {temperature!r}")
     if top_k is not None:
         valid_length(top_k, "top_k")
-    if top_p is not None and (isinstance(top_p, bool) or not isinstance(top_p, Real)):
-        raise TypeError(f"top_p must be a number; got {top_p!r}")
+    if top_p is not None:
+        check_number(top_p, "top_p")
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p must be above 0 and at most 1; got {top_p!r}")
     top = xp.max(logits, axis=-1)

@@ -1,12 +1,11 @@
 """What scores are multiplied by: rules for widths, and rules for lengths."""
 
 import math
-from numbers import Real
 
 import numpy as np
 from array_api_compat import is_array_api_obj
 
-from attnlib.core.arrays import float_dtype, namespace
+from attnlib.core.arrays import check_number, float_dtype, namespace
 
 
 def mup_scale(d, multiplier=1.0):
@@ -42,8 +41,7 @@ def mup_scale(d, multiplier=1.0):
     (0.015625, 0.125)
     """
     d = _at_least(d, 1, "d")
-    if isinstance(multiplier, bool) or not isinstance(multiplier, Real):
-        raise TypeError(f"multiplier must be a number; got {multiplier!r}")
+    check_number(multiplier, "multiplier")
     if not 0 < multiplier < math.inf:
         raise ValueError(f"multiplier must be positive and finite; got {multiplier!r}")
     return _result(math.sqrt(multiplier) / d)
@@ -79,8 +77,7 @@ def log_n_scale(n, n_trained):
     >>> log_n_scale(512, 512), round(log_n_scale(4096, 512), 3)
     (1.0, 1.333)
     """
-    if isinstance(n_trained, bool) or not isinstance(n_trained, Real):
-        raise TypeError(f"n_trained must be a number; got {n_trained!r}")
+    check_number(n_trained, "n_trained")
     if not 1 < n_trained < math.inf:
         raise ValueError(f"n_trained must be above 1 and finite; got {n_trained!r}")
     n = _at_least(n, 1, "n")
@@ -118,8 +115,7 @@ def llama4_scale(position, floor_scale=8192, attn_scale=0.1):
     >>> llama4_scale(0), round(llama4_scale(100_000), 3)
     (1.0, 1.256)
     """
-    if isinstance(floor_scale, bool) or not isinstance(floor_scale, Real):
-        raise TypeError(f"floor_scale must be a number; got {floor_scale!r}")
+    check_number(floor_scale, "floor_scale")
     if not floor_scale >= 1:
         raise ValueError(f"floor_scale must be at least 1; got {floor_scale!r}")
     position = _at_least(position, 0, "position")

@@ -1,9 +1,8 @@
 """How the learning rate changes from step to step."""
 
 import math
-from numbers import Real
 
-from attnlib.core.arrays import valid_length, whole_number
+from attnlib.core.arrays import check_number, valid_length, whole_number
 
 
 def noam_rate(step, d_model=512, warm_up=4000, factor=1.0):
@@ -43,8 +42,7 @@ def noam_rate(step, d_model=512, warm_up=4000, factor=1.0):
     if step < 0:
         raise ValueError(f"step must be at least 0; got {step}")
     d_model, warm_up = valid_length(d_model, "d_model"), valid_length(warm_up, "warm_up")
-    if isinstance(factor, bool) or not isinstance(factor, Real):
-        raise TypeError(f"factor must be a number; got {factor!r}")
+    check_number(factor, "factor")
     step = max(step, 1)
     return factor * d_model**-0.5 * min(step**-0.5, step * warm_up**-1.5)
 
@@ -87,8 +85,7 @@ def cosine_rate(step, steps, warm_up=100, highest=1.0):
     if min(step, warm_up) < 0:
         raise ValueError(f"step and warm_up must be at least 0; got {step} and {warm_up}")
     steps = valid_length(steps, "steps")
-    if isinstance(highest, bool) or not isinstance(highest, Real):
-        raise TypeError(f"highest must be a number; got {highest!r}")
+    check_number(highest, "highest")
     if step < warm_up:
         return highest * step / warm_up
     if warm_up >= steps:

@@ -5,7 +5,7 @@ from numbers import Real
 
 from array_api_compat import is_array_api_obj
 
-from attnlib.core.arrays import valid_axis, working_array
+from attnlib.core.arrays import check_number, valid_axis, working_array
 from attnlib.core.shapes import working_arrays
 from attnlib.core.softmaxes import finite_shift
 
@@ -47,8 +47,7 @@ def softmax_off_by_one(x, axis=-1, n=1):
     >>> softmax_off_by_one(np.array([-1000.0, -1000.0]))
     array([0., 0.])
     """
-    if isinstance(n, bool) or not isinstance(n, Real):
-        raise TypeError(f"n must be a number; got {n!r}")
+    check_number(n, "n")
     if not 0 <= n < math.inf:
         raise ValueError(f"n must be at least 0 and finite; got {n!r}")
     return softmax_with_sink(x, math.log(n) if n else -math.inf, axis)

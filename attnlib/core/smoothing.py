@@ -1,10 +1,15 @@
 """Label smoothing: a target that leaves a little probability to the other classes."""
 
-from numbers import Real
-
 from array_api_compat import device
 
-from attnlib.core.arrays import float_dtype, namespace, valid_length, whole_number, working_dtype
+from attnlib.core.arrays import (
+    check_number,
+    float_dtype,
+    namespace,
+    valid_length,
+    whole_number,
+    working_dtype,
+)
 from attnlib.core.softmaxes import log_softmax
 
 
@@ -142,8 +147,7 @@ def _check(xp, targets, n_classes, smoothing, pad_id, over):
         raise TypeError(f"targets must hold integer ids; got dtype {targets.dtype}")
     if 0 in targets.shape:
         raise ValueError(f"targets must not be empty; got shape {tuple(targets.shape)}")
-    if isinstance(smoothing, bool) or not isinstance(smoothing, Real):
-        raise TypeError(f"smoothing must be a number; got {smoothing!r}")
+    check_number(smoothing, "smoothing")
     if not 0 <= smoothing <= 1:
         raise ValueError(f"smoothing must lie between 0 and 1; got {smoothing!r}")
     if not isinstance(over, str) or over not in ("all", "others"):

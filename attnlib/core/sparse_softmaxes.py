@@ -5,9 +5,8 @@ All are one formula, ``p = (1 + (alpha - 1) * (x - s))_+ ** (1 / (alpha - 1))``,
 """
 
 import math
-from numbers import Real
 
-from attnlib.core.arrays import working_array
+from attnlib.core.arrays import check_number, working_array
 from attnlib.core.softmaxes import finite_shift, shifted_exp
 
 
@@ -140,8 +139,7 @@ def entmax(x, axis=-1, *, alpha):
     [0.674 0.326 0.   ]
     [0.75 0.25 0.  ]
     """
-    if isinstance(alpha, bool) or not isinstance(alpha, Real):
-        raise TypeError(f"alpha must be a number; got {alpha!r}")
+    check_number(alpha, "alpha")
     if not 1 <= alpha <= 2:
         raise ValueError(f"alpha must lie between 1 (softmax) and 2 (sparsemax); got {alpha!r}")
     xp, x, axis, dtype = working_array(x, axis, "x")

@@ -1,10 +1,8 @@
 """How a Transformer writes: the likeliest word each time, or the likeliest of several sentences."""
 
-from numbers import Real
-
 import torch
 
-from attnlib.core.arrays import valid_length, whole_number
+from attnlib.core.arrays import check_number, valid_length, whole_number
 from attnlib.layers.decoder_cache import DecoderCache
 from attnlib.layers.quiet import quiet
 
@@ -103,8 +101,7 @@ def beam_decode(model, src, *, bos_id, eos_id, beam_size=4, max_len=64, length_p
     if eos_id is None:
         raise TypeError("eos_id must be one integer: without it no sentence ends")
     bos_id, eos_id, max_len = _check(model, bos_id, eos_id, max_len)
-    if isinstance(length_penalty, bool) or not isinstance(length_penalty, Real):
-        raise TypeError(f"length_penalty must be a number; got {length_penalty!r}")
+    check_number(length_penalty, "length_penalty")
     if not length_penalty >= 0:
         raise ValueError(f"length_penalty must be at least 0; got {length_penalty!r}")
     k = valid_length(beam_size, "beam_size")

@@ -1,14 +1,13 @@
 """SwiGLU: a feed-forward layer in which one half of the hidden features opens or closes the other."""
 
 import math
-from numbers import Real
 
 import torch
 from torch import nn
 from torch.nn.functional import silu
 from torch.nn.utils import skip_init
 
-from attnlib.core.arrays import valid_length
+from attnlib.core.arrays import check_number, valid_length
 from attnlib.layers.checks import check_features
 
 
@@ -101,8 +100,7 @@ def swiglu_hidden_size(dim, multiple_of=256, multiplier=None):
     dim, multiple_of = valid_length(dim, "dim"), valid_length(multiple_of, "multiple_of")
     hidden = int(8 * dim / 3)
     if multiplier is not None:
-        if isinstance(multiplier, bool) or not isinstance(multiplier, Real):
-            raise TypeError(f"multiplier must be a number; got {multiplier!r}")
+        check_number(multiplier, "multiplier")
         if not 0 < multiplier < math.inf:
             raise ValueError(f"multiplier must be positive and finite; got {multiplier!r}")
         hidden = int(multiplier * hidden)
