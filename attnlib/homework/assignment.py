@@ -271,6 +271,11 @@ def asked(conventions, choice):
     return " ".join(convention.options[choice[convention.name]].text for convention in conventions)
 
 
+def said(conventions, choice):
+    """What a question's text says of each convention, by its name."""
+    return {each.name: each.options[choice[each.name]].text for each in conventions}
+
+
 def filled(template, conventions, choice):
     """A solution with ``<name>`` replaced by the code of each convention."""
     for convention in conventions:

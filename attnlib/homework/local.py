@@ -64,7 +64,7 @@ def local_check(id, code):
     def check(question_id, answer):
         question = made.question(question_id)
         verdict = (_recorded if question.kind == "prediction" else judged)(question, answer)
-        verdict = _warned(verdict, forbidden_in(answer, question.forbids))
+        verdict = _warned(verdict, _forbidden_names(answer, question.forbids))
         return Points(points(question, verdict), verdict)
 
     return check
@@ -84,7 +84,7 @@ def points(question, verdict):
     return question.part if verdict.passed is False and slip else 0
 
 
-def forbidden_in(answer, forbids):
+def _forbidden_names(answer, forbids):
     """Which of the forbidden names a function, with those of its own module that it calls, makes use of."""
     found, seen, waiting = set(), set(), [answer] if forbids else []
     while waiting:

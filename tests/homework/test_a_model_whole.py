@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from answering import HIDDEN, passes, told, variants
 
 from attnlib.homework import assignment
 from attnlib.homework.a_model_whole import (
@@ -19,24 +20,6 @@ from attnlib.homework.a_model_whole import (
     whole,
 )
 from attnlib.homework.local import judged, points
-
-HIDDEN = 5
-
-
-def variants(module):
-    return [dict(zip(module.CHOICES, each, strict=True)) for each in product(*module.CHOICES.values())]
-
-
-def told(module, choice, answer, seed=HIDDEN):
-    """The question and the verdict on an answer to it."""
-    made = module.question(choice)
-    return made, judged(made, answer, seed)
-
-
-def passes(module, choice, answer):
-    made, verdict = told(module, choice, answer)
-    assert verdict.passed, (choice, str(verdict))
-    assert points(made, verdict) == made.points
 
 
 def fails(module, choice, answer, name, part=True):

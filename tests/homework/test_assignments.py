@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 from functools import cache
-from itertools import combinations, product
+from itertools import combinations
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from answering import variants
 
 from attnlib.homework import assignment, source
 from attnlib.homework.local import Points, judged, local_check, points
@@ -17,10 +18,6 @@ QUESTIONS = [
     for id in assignment.ASSIGNMENTS
     for question in assignment.module(id).QUESTIONS
 ]
-
-
-def variants(question):
-    return [dict(zip(question.CHOICES, each, strict=True)) for each in product(*question.CHOICES.values())]
 
 
 def namespace(id, question, made):

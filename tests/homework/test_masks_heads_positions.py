@@ -6,6 +6,7 @@ from itertools import product
 import matplotlib
 import numpy as np
 import pytest
+from answering import passes, told, variants
 
 from attnlib.homework import assignment
 from attnlib.homework.local import judged, points
@@ -20,23 +21,6 @@ from attnlib.homework.masks_heads_positions import (
 )
 
 matplotlib.use("agg")
-HIDDEN = 5
-
-
-def variants(module):
-    return [dict(zip(module.CHOICES, each, strict=True)) for each in product(*module.CHOICES.values())]
-
-
-def told(module, choice, answer, seed=HIDDEN):
-    """The question and the verdict on an answer to it."""
-    made = module.question(choice)
-    return made, judged(made, answer, seed)
-
-
-def passes(module, choice, answer):
-    made, verdict = told(module, choice, answer)
-    assert verdict.passed, (choice, str(verdict))
-    assert points(made, verdict) == made.points
 
 
 def fails(module, choice, answer, name):

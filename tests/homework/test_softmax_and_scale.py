@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from answering import variants
 
 from attnlib.homework.figures import figure_data
 from attnlib.homework.local import judged, points
@@ -18,10 +19,6 @@ from attnlib.homework.softmax_and_scale import (
 )
 
 HIDDEN = 11
-
-
-def variants(module):
-    return [dict(zip(module.CHOICES, each, strict=True)) for each in product(*module.CHOICES.values())]
 
 
 def told(module, choice, answer, seed=HIDDEN):

@@ -9,6 +9,7 @@ from attnlib.homework.assignment import (
     Question,
     filled,
     judge_of_variant,
+    said,
     values_of,
 )
 
@@ -232,11 +233,10 @@ STYLES = ({}, {"hiding": "finite"}, {"hiding": "added"})
 
 
 def question(choice):
-    said = {each.name: each.options[choice[each.name]].text for each in CONVENTIONS}
     return Question(
         id="attended", title="Many heads ask, few answer",
         kind="function", name="attended", points=4, part=2, minutes=20,
-        text=TEXT.format(**said),
+        text=TEXT.format(**said(CONVENTIONS, choice)),
         stub=STUB,
         solution=filled(SOLUTION, CONVENTIONS, choice),
         judge=judge_of_variant(

@@ -9,6 +9,7 @@ from attnlib.homework.assignment import (
     Question,
     filled,
     judge_of_variant,
+    said,
     values_of,
 )
 
@@ -165,11 +166,10 @@ MISTAKES = (
 
 
 def question(choice):
-    said = {each.name: each.options[choice[each.name]].text for each in CONVENTIONS}
     return Question(
         id="embedded", title="A word and its place",
         kind="function", name="embedded", points=3, part=1, minutes=12,
-        text=TEXT.format(**said),
+        text=TEXT.format(**said(CONVENTIONS, choice)),
         given=GIVEN,
         stub=STUB,
         solution=filled(SOLUTION, CONVENTIONS, choice),

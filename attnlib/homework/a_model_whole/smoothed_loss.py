@@ -9,6 +9,7 @@ from attnlib.homework.assignment import (
     Question,
     filled,
     judge_of_variant,
+    said,
     values_of,
 )
 
@@ -208,11 +209,10 @@ MISTAKES = (
 def question(choice):
     # Whoever counts padding as a target, and writes the distribution out, leaves one word out and not two.
     styles = ({}, {"written_out": True}) if choice["smoothed"] == "others" else ({},)
-    said = {each.name: each.options[choice[each.name]].text for each in CONVENTIONS}
     return Question(
         id="smoothed_loss", title="What the next word should have been",
         kind="function", name="smoothed_loss", points=4, part=2, minutes=16,
-        text=TEXT.format(**said),
+        text=TEXT.format(**said(CONVENTIONS, choice)),
         stub=STUB,
         solution=filled(SOLUTION, CONVENTIONS, choice),
         judge=judge_of_variant(

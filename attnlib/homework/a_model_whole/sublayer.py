@@ -9,6 +9,7 @@ from attnlib.homework.assignment import (
     Question,
     filled,
     judge_of_variant,
+    said,
     values_of,
 )
 
@@ -214,12 +215,11 @@ MISTAKES = (
 
 
 def question(choice):
-    said = {each.name: each.options[choice[each.name]].text for each in CONVENTIONS}
     template = SOLUTION.format(centred="" if choice["norm"] == "mean_square" else CENTRED)
     return Question(
         id="sublayer", title="Each word for itself",
         kind="function", name="sublayer", points=4, part=2, minutes=14,
-        text=TEXT.format(**said),
+        text=TEXT.format(**said(CONVENTIONS, choice)),
         stub=STUB,
         solution=filled(template, CONVENTIONS, choice),
         judge=judge_of_variant(

@@ -14,6 +14,7 @@ from attnlib.homework.assignment import (
     Question,
     filled,
     judge_of_variant,
+    said,
     values_of,
 )
 
@@ -408,7 +409,6 @@ def _plain(name):
 
 def question(choice):
     names = NAMES[choice["names"]][1]
-    said = {each.name: each.options[choice[each.name]].text for each in CONVENTIONS}
     rows = "\n".join(f"| `{names[key]}` | {ROWS[key][0]} | {ROWS[key][1]} |" for key in ROWS if key in names)
     solution = SOLUTION.format(
         table=names["table"], first=names["first"], second=names["second"], last=names["last"],
@@ -417,7 +417,7 @@ def question(choice):
     return Question(
         id="whole", title="From ids to logits",
         kind="function", name="whole", points=5, part=2, minutes=18,
-        text=TEXT.format(rows=rows, **said),
+        text=TEXT.format(rows=rows, **said(CONVENTIONS, choice)),
         given=GIVEN.format(shapes=_shapes(names)),
         stub=STUB,
         solution=filled(solution, CONVENTIONS, choice),

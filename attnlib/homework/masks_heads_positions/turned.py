@@ -9,6 +9,7 @@ from attnlib.homework.assignment import (
     Question,
     filled,
     judge_of_variant,
+    said,
     values_of,
 )
 
@@ -205,11 +206,10 @@ def lengths_stay(case, value, expected):
 
 
 def question(choice):
-    said = {each.name: each.options[choice[each.name]].text for each in CONVENTIONS}
     return Question(
         id="turned", title="Turned by the place",
         kind="function", name="turned", points=4, part=2, minutes=14,
-        text=TEXT.format(**said),
+        text=TEXT.format(**said(CONVENTIONS, choice)),
         stub=STUB.format(what="its features" if choice["turns"] == "all" else "half of its features"),
         solution=filled(SOLUTION, CONVENTIONS, choice),
         judge=judge_of_variant(

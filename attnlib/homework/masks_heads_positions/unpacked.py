@@ -9,6 +9,7 @@ from attnlib.homework.assignment import (
     Question,
     filled,
     judge_of_variant,
+    said,
     values_of,
 )
 
@@ -165,13 +166,12 @@ def first_wrong(case, value, expected):
 
 
 def question(choice):
-    said = {each.name: each.options[choice[each.name]].text for each in CONVENTIONS}
     shape = "(B, H, L, d)" if choice["heads_are"] == "second" else "(H, B, L, d)"
     order = ", ".join(map(str, _order(choice)))
     return Question(
         id="unpacked", title="Three in one",
         kind="function", name="unpacked", points=3, part=1, minutes=10,
-        text=TEXT.format(**said),
+        text=TEXT.format(**said(CONVENTIONS, choice)),
         stub=STUB.format(shape=shape),
         solution=filled(SOLUTION.format(order=order, axes=shape[1:-1]), CONVENTIONS, choice),
         judge=judge_of_variant(

@@ -9,6 +9,7 @@ from attnlib.homework.assignment import (
     Question,
     filled,
     judge_of_variant,
+    said,
     values_of,
 )
 
@@ -221,11 +222,10 @@ def rows_sum_to_one(case, value, expected):
 
 
 def question(choice):
-    said = {each.name: each.options[choice[each.name]].text for each in CONVENTIONS}
     return Question(
         id="window_weights", title="Near, and no padding",
         kind="function", name="window_weights", points=5, part=2, minutes=20,
-        text=TEXT.format(**said),
+        text=TEXT.format(**said(CONVENTIONS, choice)),
         stub=STUB,
         solution=filled(SOLUTION, CONVENTIONS, choice),
         judge=judge_of_variant(
