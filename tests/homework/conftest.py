@@ -9,6 +9,14 @@ sys.path.insert(0, str(Path(__file__).parent))  # for the helpers that lie besid
 from small_assignment import SMALL, InProcess, good  # noqa: E402
 
 
+@pytest.fixture(autouse=True)
+def no_figure_stays_open():
+    """Students' answers draw with pyplot, which keeps a figure until it is closed."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
 @pytest.fixture(scope="session")
 def small():
     """Four questions: a function, a value that needs a given cell, a function, a text."""

@@ -18,7 +18,6 @@ def nothing_global_changes():
     """A missing glyph warns, so warnings are errors; settings and open figures stay as they were."""
     from matplotlib import pyplot
 
-    pyplot.close("all")      # what tests of other folders left
     settings = dict(matplotlib.rcParams)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
