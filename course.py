@@ -473,12 +473,21 @@ def run(*command, **more):
                                       env=environment(**more)))
 
 
+def existing_lessons(arguments):
+    """Refuse a lesson that is not there before anything is installed for it."""
+    for argument in arguments:
+        if argument.isdecimal():
+            lesson(argument)
+
+
 def build(arguments):
+    existing_lessons(arguments)
     set_up("build")
     return run("tools/build.py", *arguments, **one_thread())
 
 
 def slides(arguments):
+    existing_lessons(arguments)
     set_up("slides")
     return run("tools/slides.py", *arguments)
 

@@ -402,6 +402,14 @@ def test_a_word_that_needs_no_torch_installs_none(course, checkout):
 
 
 @posix
+@pytest.mark.parametrize("word", ["build", "slides"])
+def test_a_lesson_that_is_not_there_is_refused_before_anything_is_installed(course, checkout, capsys, word):
+    assert course.main([word, "99"]) == 1
+    assert checkout.commands() == []
+    assert "There is no lesson '99'" in capsys.readouterr().err
+
+
+@posix
 def test_an_install_that_failed_goes_on_where_it_stopped(course, checkout, monkeypatch):
     monkeypatch.setenv("FAKE_PIP_FAILS", ".[build]")
     monkeypatch.setenv("FAKE_PIP_SAYS", "the network broke")
