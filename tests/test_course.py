@@ -657,9 +657,9 @@ def test_words_start_their_tool_and_pass_on_its_status(
 ):
     monkeypatch.setenv("FAKE_STATUS", "5")
     monkeypatch.setenv("PYTHONPATH", "of another project")
-    assert course.main([word, "03", "--flag"]) == 5
+    assert course.main([word, "02", "--flag"]) == 5
     arguments, environment = checkout.calls()[-1]
-    assert " ".join(arguments) == f"{command} 03 --flag"
+    assert " ".join(arguments) == f"{command} 02 --flag"
     assert environment["OMP_NUM_THREADS"] == threads
     assert environment["PYTHONPATH"] is None
 
