@@ -153,14 +153,10 @@ def llama3_rope_scaling(frequencies, *, factor=8.0, low_freq_factor=1.0, high_fr
     >>> bool(np.allclose(llama3_rope_scaling(np.array([1.0, 1e-4])), [1, 1e-4 / 8]))
     True
     """
-    settings = {
-        "factor": factor, "low_freq_factor": low_freq_factor, "high_freq_factor": high_freq_factor,
-        "original_max_position_embeddings": original_max_position_embeddings,
-    }
-    for name, value in settings.items():
-        check_number(value, name)
-        if not 0 < value < math.inf:
-            raise ValueError(f"{name} must be positive and finite; got {value!r}")
+    _check_positive(
+        factor=factor, low_freq_factor=low_freq_factor, high_freq_factor=high_freq_factor,
+        original_max_position_embeddings=original_max_position_embeddings,
+    )  # fmt: skip
     if not low_freq_factor < high_freq_factor:
         raise ValueError(
             f"low_freq_factor must be below high_freq_factor; got {low_freq_factor} and {high_freq_factor}"
@@ -171,6 +167,71 @@ def llama3_rope_scaling(frequencies, *, factor=8.0, low_freq_factor=1.0, high_fr
     turns = f * (float(original_max_position_embeddings) / (2 * math.pi))
     kept = xp.clip((turns - float(low_freq_factor)) / float(high_freq_factor - low_freq_factor), 0.0, 1.0)
     return xp.astype(f * (kept + (1 - kept) / float(factor)), dtype, copy=False)
+
+
+def yarn_frequencies(d, base=10000.0, *, factor, original_max_position_embeddings=4096, beta_fast=32.0,
+                     beta_slow=1.0, like=None):
+    """Frequencies for a text ``factor`` times as long as those of training (YaRN).
+
+    Pair ``i`` turns ``r`` times within the original length ``L`` where
+    ``i = d ln(L / (2 pi r)) / (2 ln base)``. Pairs up to the one that turns ``beta_fast`` times keep
+    ``f = base**(-2i/d)``; from the one that turns ``beta_slow`` times on they get ``f / factor``; between
+    the two the share of ``f`` falls linearly with ``i``. The first end is rounded down, the second up.
+
+    Parameters
+    ----------
+    d : int >= 2
+        Features of a query or a key that are rotated, an even number.
+    base : float > 1
+    factor : float > 0
+        40 in DeepSeek-V3.
+    original_max_position_embeddings : int
+        The length up to which the model was trained before.
+    beta_fast, beta_slow : float > 0
+        Turns within the original length; the first is greater.
+    like : array, optional
+        As in `rope_frequencies`.
+
+    Returns
+    -------
+    array (d / 2,)
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``d`` is not a positive even integer, or a setting is out of its range.
+
+    References
+    ----------
+    Peng et al. 2023, arXiv 2309.00071, whose ramp is linear in the turns, as in `llama3_rope_scaling`; the
+    authors' code has this one, and with it DeepSeek-V3's ``precompute_freqs_cis`` and Hugging Face's
+    ``rope_scaling`` of type yarn. `yarn_scale` is the other half of the method.
+
+    Examples
+    --------
+    >>> f = yarn_frequencies(64, factor=40.0)
+    >>> (f / rope_frequencies(64))[[0, 15, 31]].round(3)    # kept, between, slowed
+    array([1.   , 0.625, 0.025])
+    """
+    _check_positive(
+        factor=factor, original_max_position_embeddings=original_max_position_embeddings,
+        beta_fast=beta_fast, beta_slow=beta_slow,
+    )  # fmt: skip
+    if not beta_slow < beta_fast:
+        raise ValueError(f"beta_slow must be below beta_fast; got {beta_slow} and {beta_fast}")
+    f = rope_frequencies(d, base, like=like)
+    if not base > 1:
+        raise ValueError(f"base must be above 1, for later pairs to turn more slowly; got {base!r}")
+
+    def pair_that_turns(times):
+        return d * math.log(original_max_position_embeddings / (2 * math.pi * times)) / (2 * math.log(base))
+
+    xp = namespace(f=f)
+    low = max(math.floor(pair_that_turns(beta_fast)), 0)
+    high = max(min(math.ceil(pair_that_turns(beta_slow)), d - 1), low + 1e-3)  # no length: a step
+    i = xp.arange(d // 2, dtype=f.dtype, device=f.device)
+    slowed = xp.clip((i - low) / (high - low), 0.0, 1.0)
+    return f * (1 - slowed + slowed / float(factor))
 
 
 def rope_permutation(d, n_heads=1, *, to="halves"):
@@ -223,6 +284,13 @@ def _even(d):
     if d % 2:
         raise ValueError(f"d must be even, for features rotate in pairs; got {d}")
     return d
+
+
+def _check_positive(**settings):
+    for name, value in settings.items():
+        check_number(value, name)
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name} must be positive and finite; got {value!r}")
 
 
 def _check(xp, x, positions, layout):

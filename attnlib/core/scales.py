@@ -123,6 +123,44 @@ def llama4_scale(position, floor_scale=8192, attn_scale=0.1):
     return _result(1 + attn_scale * xp.log1p(xp.floor((position + 1) / floor_scale)))
 
 
+def yarn_scale(factor, mscale=1.0):
+    """Factor for the scores of a model that is used beyond its length: ``(0.1 mscale ln(factor) + 1)**2``.
+
+    Parameters
+    ----------
+    factor : float > 0
+        How many times as long a text may be (`yarn_frequencies`).
+    mscale : float
+        How much of it is applied.
+
+    Returns
+    -------
+    float
+        1 where ``factor`` is at most 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``factor`` is no positive number or ``mscale`` no number.
+
+    References
+    ----------
+    Peng et al. 2023, arXiv 2309.00071: the ``1/t`` of its softmax, whose root multiplies queries and keys.
+    ``mscale`` is a name of DeepSeek-V3's ``inference/model.py``, which applies the square where the length
+    exceeds that of training.
+
+    Examples
+    --------
+    >>> round(yarn_scale(40.0), 4), yarn_scale(1.0)
+    (1.8739, 1.0)
+    """
+    check_number(factor, "factor")
+    check_number(mscale, "mscale")
+    if not 0 < factor < math.inf:
+        raise ValueError(f"factor must be positive and finite; got {factor!r}")
+    return (0.1 * mscale * math.log(max(factor, 1.0)) + 1) ** 2
+
+
 def _at_least(value, least, name):
     """``value`` as a floating array, of its own library where it is an array."""
     array = value if is_array_api_obj(value) else np.asarray(value)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from attnlib import llama3_rope_scaling, rope, rope_frequencies, rope_permutation
+from attnlib import llama3_rope_scaling, rope, rope_frequencies, rope_permutation, yarn_frequencies
 
 LAYOUTS = ["interleaved", "halves"]
 layouts = st.sampled_from(LAYOUTS)
@@ -51,6 +51,18 @@ def test_frequencies_agree_with_the_golden_files(golden, lib):
     angles = np.arange(24)[:, None] * lib.numpy(rope_frequencies(8, 500000.0, like=like))
     np.testing.assert_allclose(np.cos(angles), meta["out_freqs_re"], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(np.sin(angles), meta["out_freqs_im"], rtol=1e-5, atol=1e-6)
+
+
+def test_yarn_agrees_with_the_golden_file(golden, lib):
+    g = golden("mla_deepseek")
+    like = lib.array(np.zeros(1, np.float32))
+    for name, f in (
+        ("q", rope_frequencies(4, like=like)),
+        ("yarn", yarn_frequencies(4, factor=40, original_max_position_embeddings=8, like=like)),
+    ):
+        angles = np.arange(16)[:, None] * lib.numpy(f)
+        np.testing.assert_allclose(np.cos(angles), g[f"freqs_{name}_re"], rtol=2e-4, atol=2e-5)
+        np.testing.assert_allclose(np.sin(angles), g[f"freqs_{name}_im"], rtol=2e-4, atol=2e-5)
 
 
 def test_angles_of_halves_agree_with_the_golden_file(golden, lib):
@@ -249,6 +261,30 @@ def test_scaled_frequencies_keep_their_order_and_their_type(lib):
     assert lib.numpy(llama3_rope_scaling(lib.array(np.array([1, 2])))).tolist() == [1, 2]
 
 
+@pytest.mark.parametrize(
+    "d, settings, low, high",
+    [
+        (64, {"factor": 40.0}, 10, 23),  # DeepSeek-V3: pairs 10.47 and 22.51 turn 32 times and once
+        (8, {"factor": 3.0, "original_max_position_embeddings": 32, "beta_fast": 2}, 0, 1),
+        (8, {"factor": 0.5, "original_max_position_embeddings": 10**6, "base": 100.0, "beta_slow": 3}, 7, 7),
+        (8, {"factor": 3.0, "original_max_position_embeddings": 3}, 0, 0),
+    ],
+)
+def test_yarn_by_the_numbers_of_its_pairs(lib, d, settings, low, high):
+    like = lib.array(np.zeros(1))
+    got = lib.numpy(yarn_frequencies(d, like=like, **settings))
+    for i, new in enumerate(got):
+        old = settings.get("base", 10000.0) ** (-2 * i / d)
+        slowed = (i - low) / (high - low) if low < i < high else float(i > low)
+        assert new == pytest.approx((1 - slowed) * old + slowed * old / settings["factor"], rel=1e-12)
+
+
+def test_yarn_keeps_the_type():
+    assert yarn_frequencies(8, factor=2).dtype == np.float64
+    assert yarn_frequencies(8, factor=2, like=np.zeros(1, np.float16)).dtype == np.float32
+    assert yarn_frequencies(8, factor=2, like=torch.zeros(1)).dtype == torch.float32
+
+
 # odd input
 
 
@@ -284,6 +320,11 @@ X, P = np.ones((2, 3, 4)), np.arange(3)
         (lambda: rope_permutation(3), ValueError, ["d must be even", "got 3"]),
         (lambda: rope_permutation(4, 0), ValueError, ["n_heads must be at least 1"]),
         (lambda: rope_permutation(4, to="hf"), ValueError, ["to must be", "'hf'"]),
+        (lambda: yarn_frequencies(5, factor=2), ValueError, ["d must be even", "got 5"]),
+        (lambda: yarn_frequencies(4, factor=0), ValueError, ["factor must be positive", "got 0"]),
+        (lambda: yarn_frequencies(4, factor="2"), TypeError, ["factor must be a number", "'2'"]),
+        (lambda: yarn_frequencies(4, 1.0, factor=2), ValueError, ["base must be above 1", "got 1.0"]),
+        (lambda: yarn_frequencies(4, factor=2, beta_fast=1), ValueError, ["beta_slow must be", "1.0 and 1"]),
         (lambda: llama3_rope_scaling([1.0]), TypeError, ["frequencies must be", "list"]),
         (lambda: llama3_rope_scaling(P > 1), TypeError, ["frequencies", "real numbers"]),
         (lambda: llama3_rope_scaling(P, factor=0), ValueError, ["factor must be positive", "got 0"]),

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnlib import llama4_scale, log_n_scale, mup_scale
+from attnlib import llama4_scale, log_n_scale, mup_scale, yarn_scale
 
 
 def test_agrees_with_the_golden_file(golden, lib):
@@ -11,6 +11,16 @@ def test_agrees_with_the_golden_file(golden, lib):
     np.testing.assert_allclose(np.maximum(lib.numpy(qwen), 1), g["out_logn"], rtol=1e-6)
     np.testing.assert_allclose(lib.numpy(llama4_scale(lib.array(g["in_pos"]))), g["out_llama4"], rtol=1e-6)
     np.testing.assert_allclose(lib.numpy(mup_scale(lib.array(g["in_head_dims"]))), g["out_mup"], rtol=1e-6)
+
+
+def test_yarn_agrees_with_the_golden_file(golden):
+    g = golden("mla_deepseek")  # queries and keys of 10 features
+    assert yarn_scale(40) / 10**0.5 == pytest.approx(float(g["scale_yarn"]), rel=1e-12)
+    assert yarn_scale(0.5) / 10**0.5 == pytest.approx(float(g["scale_q"]), rel=1e-12)
+
+
+def test_yarn_applies_as_much_as_it_is_told():
+    assert yarn_scale(np.e, mscale=0) == 1 and yarn_scale(np.e, mscale=5.0) == pytest.approx(1.5**2)
 
 
 def test_plain_numbers_give_plain_numbers():
@@ -57,6 +67,9 @@ def test_llama4_rises_in_steps():
         (lambda: log_n_scale(np.array([2.0, np.nan]), 512), ValueError, "n must be at least 1"),
         (lambda: log_n_scale(4, 1), ValueError, "n_trained must be above 1"),
         (lambda: log_n_scale(4, None), TypeError, "n_trained must be a number"),
+        (lambda: yarn_scale(0), ValueError, "factor must be positive and finite; got 0"),
+        (lambda: yarn_scale("40"), TypeError, "factor must be a number"),
+        (lambda: yarn_scale(40, None), TypeError, "mscale must be a number"),
         (lambda: llama4_scale(-1), ValueError, "position must be at least 0"),
         (lambda: llama4_scale(3, floor_scale=0), ValueError, "floor_scale must be at least 1"),
         (lambda: llama4_scale(3, floor_scale="8"), TypeError, "floor_scale must be a number"),
