@@ -42,13 +42,8 @@ def causal_mask(n_query, n_key=None, *, align="end", like=None):
     array([[ True,  True, False],
            [ True,  True,  True]])
     """
-    n_query = valid_length(n_query, "n_query")
-    n_key = n_query if n_key is None else valid_length(n_key, "n_key")
-    if not isinstance(align, str) or align not in ("end", "start"):
-        raise ValueError(f"align must be 'end' or 'start'; got {align!r}")
-    offset = n_key - n_query if align == "end" else 0
-    i, j = _positions(n_query, n_key, like)
-    return j <= i + offset
+    i, j = aligned_positions(n_query, n_key, align, like)
+    return j <= i
 
 
 def window_mask(n, window, *, like=None):
@@ -85,7 +80,7 @@ def window_mask(n, window, *, like=None):
            [0, 1, 1]])
     """
     n, window = valid_length(n, "n"), valid_length(window, "window")
-    i, j = _positions(n, n, like)
+    i, j = aligned_positions(n, n, "end", like)
     return (j <= i) & (j > i - window)
 
 
@@ -129,7 +124,12 @@ def padding_mask(tokens, pad_id=0):
     return (tokens != pad_id)[:, None, None, :]
 
 
-def _positions(n_query, n_key, like):
-    """Query positions as a column and key positions as a row."""
+def aligned_positions(n_query, n_key, align, like):
+    """Where queries stand among the keys, as a column, and the keys' positions, as a row."""
+    n_query = valid_length(n_query, "n_query")
+    n_key = n_query if n_key is None else valid_length(n_key, "n_key")
+    if not isinstance(align, str) or align not in ("end", "start"):
+        raise ValueError(f"align must be 'end' or 'start'; got {align!r}")
     xp, on = (np, None) if like is None else (namespace(like=like), device(like))
-    return xp.arange(n_query, device=on)[:, None], xp.arange(n_key, device=on)[None, :]
+    i, j = xp.arange(n_query, device=on)[:, None], xp.arange(n_key, device=on)[None, :]
+    return (i + (n_key - n_query) if align == "end" else i), j
