@@ -65,7 +65,7 @@ def attention(q, k, v, mask=None, *, causal=False, scale=None, return_weights=Fa
     xp = _check(mask, causal, scale, q=q, k=k, v=v)
     dtype = float_dtype(xp, q=q, k=k, v=v)
     if is_torch_namespace(xp) and not return_weights:
-        return _fused(xp, q.to(dtype), k.to(dtype), v.to(dtype), mask, causal, scale)
+        return _fused(xp, *(x if x.dtype == dtype else x.to(dtype) for x in (q, k, v)), mask, causal, scale)
     q, k, v = (xp.astype(a, working_dtype(xp, dtype), copy=False) for a in (q, k, v))
     weights = _weights(xp, q, k, mask, causal, scale)
     out = xp.astype(weights @ v, dtype, copy=False)
@@ -105,13 +105,28 @@ def attention_weights(q, k, mask=None, *, causal=False, scale=None):
 def _weights(xp, q, k, mask, causal, scale):
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     scores = (q * scale) @ k.mT  # q is smaller than the scores: scale it
+    torchs_own = is_torch_namespace(xp) and mask is None and (not causal or q.shape[-2] <= k.shape[-2])
     mask = _with_causal(xp, mask, causal, q, k)
     if mask is not None and kind_of(xp, mask.dtype) == "bool":
-        scores = xp.where(mask, scores, -math.inf)
+        scores = _hidden(xp, scores, ~mask)
     elif mask is not None:
         scores = scores + xp.astype(mask, scores.dtype, copy=False)
+    if torchs_own:  # every query sees a key: one pass over the scores in place of five
+        return scores.softmax(-1)
     e, total, _ = shifted_exp(xp, scores, -1)
     return e / xp.where(total == 0, 1, total)  # a row with nothing to attend to stays zero
+
+
+def _hidden(xp, scores, hide):
+    """Scores that nothing else holds yet, with minus infinity where ``hide`` is True.
+
+    On torch in their place and unseen by autograd, which would go over them twice more: a hidden score has
+    weight 0, and so does its gradient.
+    """
+    if not is_torch_namespace(xp):
+        return xp.where(hide, -math.inf, scores)
+    scores.detach().masked_fill_(hide, -math.inf)
+    return scores
 
 
 def _with_causal(xp, mask, causal, q, k):
@@ -143,7 +158,9 @@ def _fused(xp, q, k, v, mask, causal, scale):
         q, k, v = _equally_wide(q, k, v)
     if mask is not None:
         mask = mask[(None,) * (q.ndim - mask.ndim)]
-        mask = _four_axes(mask.expand(*q.shape[:-3], *mask.shape[-3:]) if q.ndim > 4 else mask)
+        if any(n > 1 for n in mask.shape[:-3]):  # otherwise the kernel repeats it, without a copy
+            mask = mask.expand(*q.shape[:-3], *mask.shape[-3:])
+        mask = _four_axes(mask)
     out = scaled_dot_product_attention(
         _four_axes(q), _four_axes(k), _four_axes(v), mask, is_causal=flag, scale=scale
     )
@@ -171,9 +188,9 @@ def _four_axes(x):
 def _check(mask, causal, scale, **arrays):
     """The common namespace of arrays whose shapes fit; errors that name the argument."""
     xp = namespace(**arrays) if mask is None else namespace(**arrays, mask=mask)
-    q, k = arrays["q"], arrays["k"]
-    for name, array in arrays.items():
-        shape = tuple(array.shape)
+    shapes = {name: tuple(array.shape) for name, array in arrays.items()}
+    q, k, v = shapes["q"], shapes["k"], shapes.get("v")
+    for name, shape in shapes.items():
         if len(shape) < 2:
             raise ValueError(
                 f"{name} must have at least two axes, (..., length, features); got shape {shape}. "
@@ -181,18 +198,14 @@ def _check(mask, causal, scale, **arrays):
             )
         if 0 in shape:
             raise ValueError(f"{name} must not be empty; got shape {shape}")
-        if shape[:-2] != tuple(q.shape[:-2]):
-            raise ValueError(
-                f"{name} must have the leading axes of q, {tuple(q.shape[:-2])}; got shape {shape}"
-            )
-    if k.shape[-1] != q.shape[-1]:
-        raise ValueError(f"k must be as wide as q, {q.shape[-1]} features; got shape {tuple(k.shape)}")
-    if "v" in arrays and arrays["v"].shape[-2] != k.shape[-2]:
-        raise ValueError(
-            f"v must have one row for each of the {k.shape[-2]} keys; got shape {tuple(arrays['v'].shape)}"
-        )
+        if shape[:-2] != q[:-2]:
+            raise ValueError(f"{name} must have the leading axes of q, {q[:-2]}; got shape {shape}")
+    if k[-1] != q[-1]:
+        raise ValueError(f"k must be as wide as q, {q[-1]} features; got shape {k}")
+    if v is not None and v[-2] != k[-2]:
+        raise ValueError(f"v must have one row for each of the {k[-2]} keys; got shape {v}")
     if mask is not None:
-        check_mask(xp, mask, (*q.shape[:-1], k.shape[-2]))
+        check_mask(xp, mask, (*q[:-1], k[-2]))
     if not isinstance(causal, bool):
         raise TypeError(f"causal must be True or False; got {causal!r}")
     if scale is not None and (isinstance(scale, bool) or not isinstance(scale, Real)):

@@ -36,7 +36,12 @@ KINDS = st.one_of(
     ),
     small.map(lambda s: (strided(s), lambda i, j: abs(i - j) % s == 0)),
     small.map(lambda s: (blocks(s), lambda i, j: i // s == j // s)),
-    small.map(lambda s: (fixed(2 * s, s), lambda i, j: i // (2 * s) == j // (2 * s) or j % (2 * s) >= s)),
+    st.tuples(small, st.integers(0, 2)).map(
+        lambda s: (
+            fixed(3 * s[0], *s),
+            lambda i, j: i // (3 * s[0]) == j // (3 * s[0]) or j % (3 * s[0]) // s[0] == 2 - s[1],
+        )
+    ),
     st.lists(st.integers(0, 9), min_size=1).map(lambda p: (global_tokens(p), lambda i, j: i in p or j in p)),
 )
 
