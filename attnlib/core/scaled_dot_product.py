@@ -62,10 +62,12 @@ def attention(q, k, v, mask=None, *, causal=False, scale=None, return_weights=Fa
     >>> attention(q, k, v).round(3)
     array([[1.]])
     """
-    xp = _check(mask, causal, scale, q=q, k=k, v=v)
+    xp = check_attention(mask, causal, scale, q=q, k=k, v=v)
     dtype = float_dtype(xp, q=q, k=k, v=v)
     if is_torch_namespace(xp) and not return_weights:
-        return _fused(xp, *(x if x.dtype == dtype else x.to(dtype) for x in (q, k, v)), mask, causal, scale)
+        if not q.dtype == k.dtype == v.dtype == dtype:
+            q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
+        return _fused(xp, q, k, v, mask, causal, scale)
     q, k, v = (xp.astype(a, working_dtype(xp, dtype), copy=False) for a in (q, k, v))
     weights = _weights(xp, q, k, mask, causal, scale)
     out = xp.astype(weights @ v, dtype, copy=False)
@@ -96,7 +98,7 @@ def attention_weights(q, k, mask=None, *, causal=False, scale=None):
     >>> attention_weights(np.zeros((1, 2)), np.eye(2))
     array([[0.5, 0.5]])
     """
-    xp = _check(mask, causal, scale, q=q, k=k)
+    xp = check_attention(mask, causal, scale, q=q, k=k)
     dtype = float_dtype(xp, q=q, k=k)
     q, k = (xp.astype(a, working_dtype(xp, dtype), copy=False) for a in (q, k))
     return xp.astype(_weights(xp, q, k, mask, causal, scale), dtype, copy=False)
@@ -145,10 +147,11 @@ def _fused(xp, q, k, v, mask, causal, scale):
     """PyTorch's kernel. Its fast path wants four axes, its own causal flag, and values as wide as keys."""
     from torch.nn.functional import scaled_dot_product_attention
 
-    shape, dtype = (*q.shape[:-1], v.shape[-1]), q.dtype
-    square = q.shape[-2] == k.shape[-2]  # elsewhere the flag aligns at the start
-    flag = causal and square and mask is None
+    flag = causal and mask is None and q.shape[-2] == k.shape[-2]  # elsewhere it aligns at the start
     mask = mask if flag else _with_causal(xp, mask, causal, q, k)
+    if mask is None and q.ndim == 4 and q.shape[-1] == v.shape[-1]:
+        return scaled_dot_product_attention(q, k, v, is_causal=flag, scale=scale)
+    shape, dtype = (*q.shape[:-1], v.shape[-1]), q.dtype
     if mask is not None and kind_of(xp, mask.dtype) != "bool":
         # Half precision cannot hold the large negative numbers that such masks are made of.
         q, k, v = (x.to(working_dtype(xp, dtype)) for x in (q, k, v))
@@ -185,7 +188,7 @@ def _four_axes(x):
     return x
 
 
-def _check(mask, causal, scale, **arrays):
+def check_attention(mask, causal, scale, **arrays):
     """The common namespace of arrays whose shapes fit; errors that name the argument."""
     xp = namespace(**arrays) if mask is None else namespace(**arrays, mask=mask)
     shapes = {name: tuple(array.shape) for name, array in arrays.items()}
