@@ -18,6 +18,13 @@ def check_features(x, name, width):
         raise ValueError(f"{name} must have {width} features; got shape {tuple(x.shape)}")
 
 
+def check_tokens(x, width):
+    """Raise where ``x`` is no tensor ``(B, T, width)`` of one token or more."""
+    check_tensor(x, "x", 0)
+    if x.ndim != 3 or x.shape[-1] != width or 0 in x.shape:
+        raise ValueError(f"x must have shape (B, T, {width}), not empty; got {tuple(x.shape)}")
+
+
 def check_integers(ids, name):
     """Raise where ``ids`` is no tensor of integers that an embedding takes."""
     if not isinstance(ids, torch.Tensor) or ids.dtype not in (torch.int32, torch.int64):

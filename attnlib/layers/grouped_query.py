@@ -5,7 +5,7 @@ from torch import nn
 
 from attnlib.core.arrays import valid_length
 from attnlib.core.grouped_queries import grouped_query_attention
-from attnlib.layers.checks import check_tensor
+from attnlib.layers.checks import check_tokens
 from attnlib.layers.key_value_cache import KeyValueCache
 from attnlib.layers.swiglu import bare_linear
 
@@ -91,9 +91,7 @@ class GroupedQueryAttention(nn.Module):
         TypeError, ValueError
             If an argument is no tensor, its shape does not fit, or the cache is full.
         """
-        check_tensor(x, "x", 0)
-        if x.ndim != 3 or x.shape[-1] != self.dim or 0 in x.shape:
-            raise ValueError(f"x must have shape (B, T, {self.dim}), not empty; got {tuple(x.shape)}")
+        check_tokens(x, self.dim)
         (B, T, _), d, weights = x.shape, self.head_dim, None
         q, k, v = (w(x).view(B, T, -1, d).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
         if turns is not None:

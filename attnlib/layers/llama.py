@@ -261,9 +261,9 @@ class LlamaCache:
         """Note which of the next tokens are real; for all tokens so far, or None where all are."""
         if self.real is None and mask is None:
             return None
-        keys = self.layers[0].keys
         if self.real is None:
-            self.real = torch.ones(keys.shape[0], keys.shape[-2], dtype=torch.bool, device=keys.device)
+            first = self.layers[0]
+            self.real = torch.ones(first.batch, first.max_len, dtype=torch.bool, device=mask.device)
         end = self.length + length
         self.real[:, self.length : end] = True if mask is None else mask
         return self.real[:, :end]
