@@ -98,6 +98,7 @@ _HOME = {
     "softmax_jacobian": "core.statistics",
     "softmax_jacobian_norm": "core.statistics",
     "LatentAttention": "efficient.latent",
+    "LongformerAttention": "efficient.longformer",
     "between": "efficient.patterns",
     "blocks": "efficient.patterns",
     "causal": "efficient.patterns",
