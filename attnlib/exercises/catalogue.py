@@ -7,12 +7,14 @@ from attnlib.exercises import (
     cutoffs,
     decoders,
     dropout,
+    feature_maps,
     hardware_side,
     head_side,
     heads,
     induction,
     leaks,
     linear,
+    linear_states,
     llama3,
     llama_parts,
     lookup,
@@ -76,6 +78,8 @@ EXERCISES = {
         head_side,
         hardware_side,
         linear,
+        linear_states,
+        feature_maps,
     )
     for exercise in lesson.EXERCISES
 }
