@@ -108,6 +108,7 @@ _HOME = {
     "lsh_counts": "efficient.hashing",
     "LatentAttention": "efficient.latent",
     "LongformerAttention": "efficient.longformer",
+    "linformer_attention": "efficient.low_rank",
     "low_rank_basis": "efficient.low_rank_cache",
     "between": "efficient.patterns",
     "blocks": "efficient.patterns",
