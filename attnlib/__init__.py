@@ -103,6 +103,8 @@ _HOME = {
     "cache_bytes_per_token": "efficient.cache_size",
     "latent_cache_bytes_per_token": "efficient.cache_size",
     "quantised_bytes_per_number": "efficient.cache_size",
+    "dual_chunk_attention": "efficient.dual_chunk",
+    "dual_chunk_positions": "efficient.dual_chunk",
     "lsh_attention": "efficient.hashing",
     "lsh_buckets": "efficient.hashing",
     "lsh_counts": "efficient.hashing",
