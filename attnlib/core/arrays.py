@@ -16,8 +16,9 @@ def namespace(**arrays):
     TypeError, ValueError
         If one is not an array, or if they come from two libraries or lie on two devices.
     """
-    first = next(iter(arrays.values()))
-    if len({type(array) for array in arrays.values()}) > 1 or type(first) is not np.ndarray:
+    first, *others = arrays.values()
+    kind = type(first)
+    if kind not in _KNOWN or any(type(a) is not kind or a.device != first.device for a in others):
         _check_arrays(arrays)
     return _namespace_of(first)
 

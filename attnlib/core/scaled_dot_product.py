@@ -145,12 +145,13 @@ def _with_causal(xp, mask, causal, q, k):
 
 def _fused(xp, q, k, v, mask, causal, scale):
     """PyTorch's kernel. Its fast path wants four axes, its own causal flag, and values as wide as keys."""
-    from torch.nn.functional import scaled_dot_product_attention
+    import torch
 
+    kernel = torch.nn.functional.scaled_dot_product_attention
     flag = causal and mask is None and q.shape[-2] == k.shape[-2]  # elsewhere it aligns at the start
     mask = mask if flag else _with_causal(xp, mask, causal, q, k)
     if mask is None and q.ndim == 4 and q.shape[-1] == v.shape[-1]:
-        return scaled_dot_product_attention(q, k, v, is_causal=flag, scale=scale)
+        return kernel(q, k, v, is_causal=flag, scale=scale)
     shape, dtype = (*q.shape[:-1], v.shape[-1]), q.dtype
     if mask is not None and kind_of(xp, mask.dtype) != "bool":
         # Half precision cannot hold the large negative numbers that such masks are made of.
@@ -164,9 +165,7 @@ def _fused(xp, q, k, v, mask, causal, scale):
         if any(n > 1 for n in mask.shape[:-3]):  # otherwise the kernel repeats it, without a copy
             mask = mask.expand(*q.shape[:-3], *mask.shape[-3:])
         mask = _four_axes(mask)
-    out = scaled_dot_product_attention(
-        _four_axes(q), _four_axes(k), _four_axes(v), mask, is_causal=flag, scale=scale
-    )
+    out = kernel(_four_axes(q), _four_axes(k), _four_axes(v), mask, is_causal=flag, scale=scale)
     if out.shape == shape and out.dtype == dtype:
         return out
     return out[..., : shape[-1]].reshape(shape).to(dtype)
