@@ -54,8 +54,9 @@ def train(model, batches, *, steps=500, rate=3e-3, warm_up=100, clip=1.0, weight
     3
     """
     steps = valid_length(steps, "steps")
+    parameters = list(model.parameters())  # looking for them takes longer than a step of AdamW
     optimizer = torch.optim.AdamW(
-        model.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=weight_decay, fused=True
+        parameters, lr=rate, betas=(0.9, 0.98), weight_decay=weight_decay, fused=True
     )
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: cosine_rate(step + 1, steps + 1, warm_up)
@@ -68,7 +69,7 @@ def train(model, batches, *, steps=500, rate=3e-3, warm_up=100, clip=1.0, weight
         loss = cross_entropy(scores.flatten(0, 1), targets.flatten(), ignore_index=ignored)
         optimizer.zero_grad()
         loss.backward()
-        clip_grad_norm_(model.parameters(), clip)
+        clip_grad_norm_(parameters, clip)
         optimizer.step()
         schedule.step()
         yield loss.item()
