@@ -1,18 +1,27 @@
-"""The benchmark of seeds reads the lessons as they are, and says where a claim does not hold."""
+"""The table of ratios is complete and tells its misses; the benchmark of seeds reads lessons as they are."""
 
 import json
+import math
 import re
 import sys
 from pathlib import Path
 
+import matplotlib.image
+import numpy as np
 import pytest
+import torch
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "benchmarks"))
 
+import chart  # noqa: E402
 import claims  # noqa: E402
 import run  # noqa: E402
 import seeds  # noqa: E402
+from protocol import Case, Figure, Gap, compare, difference, verdict  # noqa: E402
+
+IDS = "A1 A2 A3 A4 E1 E2 E3 E4 F1 F2 F3 G1 G2 H1 H2 H3 H4".split()
+UNLIKE = ("E2", "H2", "E4 generate 112 tokens, against the same without attention")
 
 # A lesson whose share of right answers falls by a tenth from seed to seed.
 CELLS = (
@@ -123,7 +132,131 @@ def test_no_claim_of_several_seeds_is_left_out(path):
     assert not forgotten
 
 
+# The table of ratios
+
+
+@pytest.fixture
+def no_file_is_written(monkeypatch, tmp_path):
+    monkeypatch.setattr(run, "RESULTS", tmp_path / "results.json")
+    monkeypatch.setattr(run.machine, "limits", lambda: {"gflops": 85.0, "gigabytes": 10.0})
+    return tmp_path / "results.json"
+
+
+def of_the_table(*cases):
+    class Module:
+        @staticmethod
+        def cases(small=False):
+            return iter(cases)
+
+    return (Module,)
+
+
+def test_no_row_is_missing():
+    assert sorted(set(run.ids())) == IDS
+
+
+@pytest.mark.parametrize("module", run.TABLE, ids=lambda module: module.__name__)
+def test_every_case_runs_and_both_sides_agree(module):
+    for case in module.cases(small=True):
+        if case.needs:
+            continue  # tests/peers
+        out = case.ours()
+        if case.reference is None:
+            assert isinstance(out, float)
+        elif not case.name.startswith(UNLIKE):
+            for ours, theirs in zip(out, case.reference(), strict=True):
+                torch.testing.assert_close(*map(torch.as_tensor, (ours, theirs)), rtol=2e-4, atol=2e-5)
+        else:
+            case.reference()
+
+
+def test_a_peer_that_is_not_there_is_named(monkeypatch, capsys, no_file_is_written):
+    case = Case("A1 something", 1.0, pytest.fail, pytest.fail, needs="no_such_package")
+    monkeypatch.setattr(run, "TABLE", of_the_table(case))
+    assert run.table(("",)) == 0
+    (row,) = json.loads(no_file_is_written.read_text())["rows"]
+    assert row["verdict"] == "left out" and row["why"] == "no_such_package is not installed"
+    said = capsys.readouterr().out
+    assert "Left out: A1 something, for no_such_package is not installed." in said
+    assert "0 of 1 targets met" in said
+
+
+@pytest.mark.parametrize(
+    "value, gap, word, status",
+    [(0.9, None, "met", 0), (0.9, Gap(1.5, "slow memory"), "met", 0), (1.2, None, "missed", 1),
+     (1.2, Gap(1.5, "slow memory"), "explained", 0), (1.6, Gap(1.5, "slow memory"), "missed", 1),
+     (math.inf, Gap(1.5, "slow memory"), "missed", 1)],
+)  # fmt: skip
+def test_a_miss_is_told_and_explained_no_further_than_its_reason_goes(
+    monkeypatch, capsys, no_file_is_written, value, gap, word, status
+):
+    case = Case("H9 seconds of something", 1.0, lambda: value, unit="s", gap=gap)
+    monkeypatch.setattr(run, "TABLE", of_the_table(case))
+    assert run.table(("",)) == status
+    (row,) = json.loads(no_file_is_written.read_text())["rows"]
+    assert row["verdict"] == word == verdict(1.0, value, gap)
+    assert row["median"] == (None if math.isinf(value) else value)
+    said = capsys.readouterr().out
+    assert ("slow memory" in said) is (word == "explained") is ("why" in row)
+    assert ("MISSED" in said) is (word == "missed")
+    assert ("Missed: H9 seconds of something." in said) is (word == "missed")
+
+
+def test_the_table_has_all_that_its_figures_depend_on(monkeypatch, capsys, no_file_is_written):
+    one, two = (Case(f"{id} something", 2.0, lambda: 1.0, unit="s") for id in ("A1", "B1"))
+    monkeypatch.setattr(run, "TABLE", of_the_table(one, two))
+    assert run.table(("B",)) == 0
+    results = json.loads(no_file_is_written.read_text())
+    assert [row["id"] for row in results["rows"]] == ["B1"]
+    assert {"processor", "threads", "attnlib", "torch", "numpy", "transformers", "gflops", "gigabytes",
+            "load_before", "load_after"} <= set(results)  # fmt: skip
+    said = capsys.readouterr().out
+    assert "85 GFLOP/s and copies 10 GB/s" in said and "  1/1  B1 something" in said
+    picture = matplotlib.image.imread(no_file_is_written.with_suffix(".png"))
+    assert picture.shape[2] == 3 or (picture[..., 3] == 1).all()
+
+
+def test_limits_of_the_machine_are_those_of_a_machine():
+    limits = run.machine.limits()
+    assert 1 < limits["gflops"] < 1e5 and 0.1 < limits["gigabytes"] < 1e4
+
+
+def test_the_figure_shows_each_row_by_its_target():
+    rows = [
+        {"id": "A2", "case": "two", "target": 2.0, "median": 3.0, "low": 2.0, "high": 4.0,
+         "verdict": "missed"},
+        {"id": "A1", "case": "one", "target": 0.5, "median": 0.25, "low": 0.2, "high": 0.4, "verdict": "met"},
+        {"id": "C1", "case": "three", "target": 1.0, "verdict": "left out"},
+        {"id": "H1", "case": "four", "target": 1.0, "median": 1.1, "low": 1.1, "high": 1.1,
+         "verdict": "explained"},
+    ]  # fmt: skip
+    a, h = chart.draw(rows).axes
+    assert [label.get_text() for label in a.get_yticklabels()] == ["A1  one", "A2  two"]
+    assert [label.get_text() for label in h.get_yticklabels()] == ["H1  four"]
+    assert a.get_xscale() == "log"
+    points = {tuple(map(float, line.get_xydata()[0])) for line in a.lines if line.get_marker() != "None"}
+    assert points == {(0.5, 0.0), (1.5, 1.0)}
+    (segment,) = next(lines for lines in a.collections if 1 in lines.get_segments()[0][:, 1]).get_segments()
+    np.testing.assert_allclose(segment[:, 0], [1, 2])
+
+
+def test_a_ratio_and_a_difference_are_those_of_the_times(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("protocol.time.process_time", lambda: clock[0])
+
+    def takes(seconds):
+        def function():
+            clock[0] += seconds
+
+        return function
+
+    assert compare(takes(0.03), takes(0.02), rounds=3).median == pytest.approx(1.5)
+    assert compare(takes(0.03), takes(0.02), difference, rounds=3).median == pytest.approx(1e4)
+    assert isinstance(compare(takes(0.5), takes(0.5), rounds=1), Figure)
+
+
 def test_a_benchmark_that_does_not_exist_is_named(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["run.py", "seed"])
     assert run.main() == 2
-    assert "There is no benchmark 'seed'; there are: homework, seeds, translation." in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "There is no benchmark 'seed'; there are: homework, seeds, translation, and the rows A1, " in said
