@@ -109,6 +109,11 @@ LESSONS = (
         {"for seed in (0, 1)": ("for seed in (SEED,)", 1), "[train(A, 0)]": ("[train(A, SEED)]", 1)},
         ("Four models, three of them wrong",),
     ),
+    Lesson(
+        "20_linear_attention",
+        {"seed=20, steps": ("seed=SEED, steps", 1)},
+        ("Who finds the rooms?", "Eight drawers"),
+    ),
 )
 
 
