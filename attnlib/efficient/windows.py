@@ -49,7 +49,7 @@ def windowed_attention(q, k, v, left, right=0, *, first=0, mask=None, scale=None
 
     References
     ----------
-    Beltagy, Peters and Cohan 2020, arXiv 2004.05150, section 3.1 and appendix A (blocks that overlap);
+    Beltagy, Peters and Cohan 2020, arXiv 2004.05150, section 3.1, for windows;
     Xiao et al. 2023, arXiv 2309.17453, for the first keys.
 
     Examples
