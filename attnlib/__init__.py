@@ -116,6 +116,7 @@ _HOME = {
     "LongformerAttention": "efficient.longformer",
     "linformer_attention": "efficient.low_rank",
     "low_rank_basis": "efficient.low_rank_cache",
+    "merge_attention": "efficient.merging",
     "between": "efficient.patterns",
     "blocks": "efficient.patterns",
     "causal": "efficient.patterns",
