@@ -189,7 +189,12 @@ class Llama(nn.Module):
 
     def _padded(self, prompts):
         """Prompts as one tensor, padded on the left, and which tokens are real, where not all are."""
-        rows = [torch.as_tensor(row) for row in prompts]
+        try:
+            rows = [torch.as_tensor(row) for row in prompts]
+        except (TypeError, ValueError):  # text, or no sequence at all
+            raise TypeError(
+                f"prompts must be sequences of token ids; got {prompts!r:.60}. A tokenizer makes ids of text."
+            ) from None
         if not rows or any(row.ndim != 1 or not len(row) or row.is_floating_point() for row in rows):
             raise ValueError("prompts must be one or more sequences of token ids, none of them empty")
         longest = max(map(len, rows))

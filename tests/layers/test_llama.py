@@ -223,6 +223,8 @@ def test_errors_name_what_is_wrong():
         (lambda: model.generate([[1], []], 2), ValueError, "prompts must be .* none of them empty"),
         (lambda: model.generate([], 2), ValueError, "prompts must be one or more"),
         (lambda: model.generate([[0.5]], 2), ValueError, "prompts must be .* token ids"),
+        (lambda: model.generate("abc", 2), TypeError, "prompts must be sequences of token ids; got 'abc'"),
+        (lambda: model.generate(5, 2), TypeError, "got 5"),
         (lambda: model.generate([[1]], 0), ValueError, "n_new must be at least 1"),
         (lambda: model.generate([[1]], 2, temperature=-1), ValueError, "temperature must be at least 0"),
     ):
