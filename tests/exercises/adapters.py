@@ -488,6 +488,9 @@ ADAPTERS = {
     "expected_work": Adapter(_expected_work),
     "copying": Adapter(
         lambda W_E, W_V, W_O, W_U: attnlib.copying_score(attnlib.circuit_eigenvalues(W_E @ W_V, W_O @ W_U))),
+    "linear_attention": Adapter(lambda q, k, v: attnlib.linear_attention(q, k, v, causal=True)),
+    "read_chunk": Adapter(
+        lambda state, *qkv: attnlib.linear_attention(*qkv, causal=True, state=state, return_state=True)),
     "induction_score": Adapter(
         lambda weights, tokens: attnlib.pattern_score(weights, attnlib.induction_pattern(tokens))),
 }  # fmt: skip
