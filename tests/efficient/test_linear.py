@@ -196,9 +196,7 @@ def test_a_state_is_seen_by_every_query():
     np.testing.assert_allclose(out, linear_attention(q, k, v), **CLOSE)
     more = linear_attention(normal(2, 7, 4), k[:, 4:], v[:, 4:], causal=True, state=state)
     alone = phi(normal(2, 7, 4)[:, :2])  # no key is left for the first two but those of the state
-    np.testing.assert_allclose(
-        more[:, :2], alone @ state[0] / (alone @ state[1][..., None] + 1e-6), **CLOSE
-    )
+    np.testing.assert_allclose(more[:, :2], alone @ state[0] / (alone @ state[1][..., None] + 1e-6), **CLOSE)
     linear_attention_step(q[:, 0], k[:, 0], v[:, 0], state)
     for x, old in zip(state, before, strict=True):
         np.testing.assert_array_equal(x, old)
