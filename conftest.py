@@ -36,6 +36,7 @@ NO_BROWSER = "no Chromium or Chrome is installed"
 NO_BUBBLEWRAP = "bubblewrap is not installed"
 NO_GOLDEN = "ATTNLIB_GOLDEN is not set to the folder of golden files"
 NO_MODEL = "an optional model is not installed"
+NO_PEER = "a package to compare with is not installed"
 BUBBLEWRAP = "sudo apt-get install bubblewrap"
 
 
@@ -93,6 +94,12 @@ def golden():
     return load
 
 
+@pytest.fixture
+def peer():
+    """`peer(name)`: a module of another package. Skips where it is not installed."""
+    return lambda name: pytest.importorskip(name, reason=f"{NO_PEER}: {name}", exc_type=ImportError)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session):
     """Say in the very last line what was left out; the wrapper closes after pytest's own line."""
@@ -112,6 +119,7 @@ def left_out(skipped):
         (NO_BROWSER, "tests in a browser", browser_command()),
         (NO_BUBBLEWRAP, "tests of the sandbox that grades homework", BUBBLEWRAP),
         (NO_MODEL, "tests of cells and code that ask a model", model_command()),
+        (NO_PEER, "comparisons with other packages", "python3 course.py test tests/peers"),
     ]:
         count = sum(reason in found for found in reasons)
         if count:

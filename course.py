@@ -494,6 +494,11 @@ def slides(arguments):
 
 def bench(arguments):
     set_up("bench")
+    if not arguments:  # the whole table
+        try:
+            set_up("peers")
+        except Stop as stop:
+            say(f"The packages to compare with could not be installed, so their rows are left out: {stop}")
     return run("benchmarks/run.py", *arguments, **one_thread())
 
 
@@ -506,6 +511,8 @@ def homework(arguments):
 
 def test(arguments):
     set_up("test")
+    if any("tests/peers" in argument for argument in arguments):
+        set_up("peers")
     # The whole suite in two processes; a file stays in one, for a notebook's cells run in order.
     arguments = arguments or ["-n", "2", "--dist", "loadfile"]
     return run("-m", "pytest", *arguments, **one_thread())
@@ -647,7 +654,7 @@ WORDS = {
     "slides": (slides, "[NN ...] [--check]", "make the offline slides of lessons, in slides/"),
     "reset": (reset, "NN", "lay a fresh copy of a lesson beside yours"),
     "homework": (homework, "WORD ...", "release and grade homework; homework alone lists its words"),
-    "bench": (bench, "", "measure attnlib against PyTorch's own functions"),
+    "bench": (bench, "[ID ...]", "measure attnlib against PyTorch and other packages"),
 }
 
 

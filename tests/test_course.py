@@ -28,6 +28,7 @@ lab = ["attnlib[torch]", "jupyterlab"]
 build = ["attnlib[torch]", "nbclient"]
 slides = ["nbconvert"]
 bench = ["attnlib[torch]"]
+peers = ["attnlib[bench]", "transformers"]
 homework = ["attnlib[torch]"]
 test = ["attnlib[lab, build,slides,bench]", "pytest"]
 """
@@ -634,9 +635,10 @@ def test_every_word_has_its_extra_in_pyproject():
     spec = importlib.util.spec_from_file_location("course_itself", COURSE)
     course = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(course)
-    for extra in ("lab", "test", "build", "slides", "homework", "bench"):
+    for extra in ("lab", "test", "build", "slides", "homework", "bench", "peers"):
         assert extra in course.covered(extra)
     assert {"lab", "build", "slides", "bench", "torch"} <= course.covered("test")
+    assert "peers" not in course.covered("test"), "packages that only comparisons need"
 
 
 # What is started
@@ -662,6 +664,35 @@ def test_words_start_their_tool_and_pass_on_its_status(
     assert " ".join(arguments) == f"{command} 02 --flag"
     assert environment["OMP_NUM_THREADS"] == threads
     assert environment["PYTHONPATH"] is None
+
+
+@posix
+def test_the_whole_table_brings_its_peers_and_some_rows_what_is_there(course, checkout):
+    assert course.main(["bench", "A2"]) == 0
+    assert checkout.commands()[-2:] == [".[bench]", "benchmarks/run.py A2"]
+    assert course.main(["bench"]) == 0
+    assert checkout.commands()[-2:] == [".[peers]", "benchmarks/run.py"]
+    assert course.main(["bench"]) == 0
+    assert checkout.commands() == ["benchmarks/run.py"]
+
+
+@posix
+def test_comparisons_with_peers_bring_them(course, checkout):
+    course.main(["test", "tests/core"])
+    assert ".[peers]" not in checkout.commands()
+    course.main(["test", "tests/peers"])
+    assert checkout.commands()[-2:] == [".[peers]", "-m pytest tests/peers"]
+
+
+@posix
+def test_without_its_peers_the_table_is_made_all_the_same(course, checkout, monkeypatch, capsys):
+    monkeypatch.setenv("FAKE_PIP_FAILS", "peers")
+    monkeypatch.setenv("FAKE_PIP_SAYS", "ERROR: No matching distribution found for transformers")
+    monkeypatch.setenv("FAKE_STATUS", "5")
+    assert course.main(["bench"]) == 5
+    said = capsys.readouterr().out
+    assert "could not be installed, so their rows are left out: pip found no build" in said
+    assert checkout.commands()[-1] == "benchmarks/run.py"
 
 
 @posix
