@@ -26,14 +26,20 @@ def working_arrays(arrays, axes):
     TypeError, ValueError
         If one is no array of real numbers, is empty, or its shape does not fit those before it.
     """
+    xp = check_shapes(arrays, axes)
+    dtype = float_dtype(xp, **arrays)
+    work = working_dtype(xp, dtype)
+    return xp, dtype, [xp.astype(array, work, copy=False) for array in arrays.values()]
+
+
+def check_shapes(arrays, axes):
+    """The namespace of arrays, of any type, whose shapes fit; as for `working_arrays`."""
     xp = namespace(**arrays)
     sizes = {}
     for name, array in arrays.items():
         if name in axes:
             _check_shape(name, tuple(array.shape), axes[name], sizes)
-    dtype = float_dtype(xp, **arrays)
-    work = working_dtype(xp, dtype)
-    return xp, dtype, [xp.astype(array, work, copy=False) for array in arrays.values()]
+    return xp
 
 
 def _check_shape(name, shape, axes, sizes):
