@@ -1,4 +1,4 @@
-"""Lesson 17's patterns, predictions and hashing: right answers pass, and wrong ones are told what is wrong."""
+"""Lesson 17's patterns, predictions and hashing: right answers pass, wrong ones are told what is wrong."""
 
 import numpy as np
 import pytest
