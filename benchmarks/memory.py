@@ -6,23 +6,31 @@ Linux tells the height of a process and lets it be set back; elsewhere there are
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import torch
 from protocol import Case
 from torch.nn.functional import scaled_dot_product_attention
 
-from attnlib import grouped_query_attention
+from attnlib import grouped_query_attention, tiled_attention
 
 STATUS = Path("/proc/self/status")
-LENGTH, SHORT = 2048, 16
+SHORT = 16
 
 
 def cases(small=False):
     """Rows in MB, each of calls in processes of their own; the sizes are what they are about."""
     if STATUS.exists():
-        name = f"F3 MB beyond as many key heads, fused: {LENGTH} queries, 8 heads over 2"
+        name = "F3 MB beyond as many key heads, fused: 2048 queries, 8 heads over 2"
         yield Case(name, 1.0, _beyond_as_many_heads, unit="MB")
+        for call, row, kind, target in (
+            ("tiled", "B6", "of torch, 4096 tokens, 8 heads, causal, forward", 32),
+            ("tiled_backward", "B6", "of torch, 2048 tokens, 8 heads, causal, forward and backward", 40),
+            ("tiled_on_arrays", "C3", "of NumPy, 4096 tokens, 8 heads, causal, forward", 30),
+        ):
+            name = f"{row} MB of tiles {kind}, results included"
+            yield Case(name, target, partial(_in_its_own_process, call), unit="MB")
 
 
 def _beyond_as_many_heads():
@@ -42,10 +50,28 @@ def fused(q, k, v):
     return scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
-def main(call):
+def tiled(q, k, v):
+    return tiled_attention(q, k, v, causal=True)
+
+
+def tiled_backward(q, k, v):
+    inputs = [x.detach().requires_grad_() for x in (q, k, v)]
+    with torch.enable_grad():
+        return torch.autograd.grad(tiled(*inputs).sum(), inputs)
+
+
+def tiled_on_arrays(q, k, v):
+    return tiled(q.numpy(), k.numpy(), v.numpy())
+
+
+CALLS = {"grouped": (grouped, 2048), "fused": (fused, 2048), "tiled": (tiled, 4096),
+         "tiled_backward": (tiled_backward, 2048), "tiled_on_arrays": (tiled_on_arrays, 4096)}  # fmt: skip
+
+
+def main(call, length):
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    qkv = torch.randn(3, 1, 8, LENGTH, 64)
+    qkv = torch.randn(3, 1, 8, length, 64)
     with torch.no_grad():
         call(*qkv[..., :SHORT, :])  # what is loaded once is no part of it
         Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
@@ -59,4 +85,4 @@ def _kilobytes(name):
 
 
 if __name__ == "__main__":
-    main({"grouped": grouped, "fused": fused}[sys.argv[1]])
+    main(*CALLS[sys.argv[1]])

@@ -20,7 +20,7 @@ import run  # noqa: E402
 import seeds  # noqa: E402
 from protocol import Case, Figure, Gap, compare, difference, verdict  # noqa: E402
 
-IDS = "A1 A2 A3 A4 E1 E2 E3 E4 F1 F2 F3 G1 G2 H1 H2 H3 H4".split()
+IDS = "A1 A2 A3 A4 B6 C3 E1 E2 E3 E4 F1 F2 F3 G1 G2 H1 H2 H3 H4".split()
 UNLIKE = ("E2", "H2", "E4 generate 112 tokens, against the same without attention")
 
 # A lesson whose share of right answers falls by a tenth from seed to seed.

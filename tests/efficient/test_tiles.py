@@ -132,6 +132,17 @@ def test_gradients_by_finite_differences():
     assert torch.autograd.gradcheck(lambda *x: tiled_attention(*x, hidden, block=(2, 2)), inputs)
 
 
+def test_a_row_that_sees_nothing_takes_no_gradient_however_it_comes():
+    """torch's own log-sum-exp, taken over parts in which a row sees nothing, sends NaN back to each."""
+    inputs = [torch.from_numpy(x).requires_grad_() for x in qkv(n_query=2, n_key=3)]
+    mask = torch.tensor([[True, False, True], [False] * 3])
+    _, lse = tiled_attention(*inputs, mask, return_lse=True)
+    gradients = torch.autograd.grad(lse, inputs, torch.tensor([1.0, math.nan], dtype=torch.float64))
+    _, first = tiled_attention(inputs[0][:1], *inputs[1:], mask[:1], return_lse=True)
+    for got, wanted in zip(gradients, torch.autograd.grad(first.sum(), inputs), strict=True):
+        np.testing.assert_allclose(got, wanted, atol=1e-12)
+
+
 def test_there_are_first_derivatives_only():
     q, k, v = (torch.from_numpy(x).requires_grad_() for x in qkv())
     with pytest.raises(RuntimeError, match="first derivatives only; attention with return_weights=True"):
