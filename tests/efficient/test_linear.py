@@ -209,6 +209,24 @@ def test_later_keys_change_nothing():
     np.testing.assert_array_equal(linear_attention(q, k, v, causal=True, chunk_size=16)[:, :21], out[:, :21])
 
 
+@pytest.mark.parametrize(
+    "before, length", [((), 3), ((), 7), ((1,), 1), ((5,), 5), ((2, 3), 11), ((1, 4), 19), ((2, 1, 3), 6)]
+)
+@pytest.mark.parametrize("low", [0.0, -3.0])
+def test_row_by_row_for_any_axes_before(before, length, low):
+    """Each row by its own loop, of a plain call; one key is large, and the others may be far below 0."""
+    q, k, v = qkv(*before, n_query=length, n_key=length)
+    k = k + low
+    k[..., -1, 0] = 900.0
+    out = linear_attention(q, k, v, causal=True, eps=0.0)
+    assert out.shape == v.shape
+    for at in np.ndindex(*before):
+        for i in range(length):
+            weights = [phi(q[at][i]) @ phi(k[at][j]) for j in range(i + 1)]
+            row = sum(w * v[at][j] for j, w in enumerate(weights)) / sum(weights)
+            np.testing.assert_allclose(out[at][i], row, **CLOSE)
+
+
 def test_a_state_of_the_whole_sequence_costs_no_more_than_that_of_one_token():
     q, k, v = qkv(2, 3, n_query=50, n_key=50)
     _, (S, z) = linear_attention(q, k, v, causal=True, return_state=True)

@@ -5,6 +5,7 @@ function is replaced by one that makes a mistake which the exercise knows. Each 
 with an exercise to attnlib adds its line to `ADAPTERS`.
 """
 
+import inspect
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from attnlib.core import (
     sparse_softmaxes,
     statistics,
 )
+from attnlib.efficient import linear
 from attnlib.layers import multi_head, rms_norm, swiglu
 
 
@@ -114,6 +116,26 @@ def _of_rows(original, compute):
         if {1, *n, *options.values()} != {1} or _beyond(x) or not (np.abs(_array(x)) < 1e6).all():
             return right
         return _like(np.moveaxis(compute(np.moveaxis(_array(x), axis, -1)), -1, axis), right)
+
+    return wrong
+
+
+def _linear(original, compute):
+    """Causal, as many keys as queries, elu(x) + 1, a denominator; no padding, no state to go on from."""
+    defaults = inspect.signature(original).parameters
+
+    @wraps(original)
+    def wrong(q, k, v, mask=None, **options):
+        right = original(q, k, v, mask, **options)
+        given = {name: value for name, value in options.items() if name not in ("chunk_size", "eps")}
+        plain = given.pop("causal", False) and all(defaults[n].default is value for n, value in given.items())
+        if mask is not None or not plain or options.get("eps", 0) > 1e-3 or _beyond(q, k, v):
+            return right
+        q, k, v = map(_array, (q, k, v))
+        if q.shape[-2] != k.shape[-2] or any(x.dtype.kind != "f" or x.dtype.itemsize < 4 for x in (q, k, v)):
+            return right
+        lead = np.broadcast_shapes(*(x.shape[:-2] for x in (q, k, v)))
+        return _like(compute(*(np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (q, k, v))), right)
 
     return wrong
 
@@ -488,7 +510,9 @@ ADAPTERS = {
     "expected_work": Adapter(_expected_work),
     "copying": Adapter(
         lambda W_E, W_V, W_O, W_U: attnlib.copying_score(attnlib.circuit_eigenvalues(W_E @ W_V, W_O @ W_U))),
-    "linear_attention": Adapter(lambda q, k, v: attnlib.linear_attention(q, k, v, causal=True)),
+    "linear_attention": Adapter(
+        lambda q, k, v: attnlib.linear_attention(q, k, v, causal=True), linear, "linear_attention", _linear,
+        "tests/efficient/test_linear.py", ("test_arrays_that_do_not_lie_in_order",)),
     "read_chunk": Adapter(
         lambda state, *qkv: attnlib.linear_attention(*qkv, causal=True, state=state, return_state=True)),
     "induction_score": Adapter(
