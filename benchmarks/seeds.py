@@ -110,6 +110,11 @@ LESSONS = (
         ("Four models, three of them wrong",),
     ),
     Lesson(
+        "18_head_side",
+        {"seed=18": ("seed=SEED", 7)},
+        ("What is recalled?", "Heads made of heads", "Look at its third line"),
+    ),
+    Lesson(
         "20_linear_attention",
         {"seed=20, steps": ("seed=SEED, steps", 1)},
         ("Who finds the rooms?", "Eight drawers"),
