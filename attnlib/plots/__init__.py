@@ -12,6 +12,7 @@ from attnlib.plots.layout import head_layout
 from attnlib.plots.lines import curves
 from attnlib.plots.masks import mask_maps
 from attnlib.plots.notebook import show
+from attnlib.plots.pages import block_tables
 from attnlib.plots.panels import panels
 from attnlib.plots.stages import transformer_stages
 from attnlib.plots.style import use_style
@@ -24,6 +25,7 @@ from attnlib.plots.walks import walks
 __all__ = [
     "attention_heatmap",
     "attention_table",
+    "block_tables",
     "caught_by",
     "curves",
     "dials",
