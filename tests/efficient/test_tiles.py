@@ -214,6 +214,8 @@ def test_the_grid_of_tiles():
     assert kinds == [[(0, False)], [(0, True), (3, False)], [(0, True), (3, True), (6, False)]]
     more_queries = [len(tiles) for _, tiles in row_blocks(8, 4, (2, 2), causal=True)]
     assert more_queries == [0, 0, 1, 2]
+    own = [[keys.start for keys, _ in tiles] for _, tiles in row_blocks(6, 6, (2, 2), pattern=between(0, 0))]
+    assert own == [[0], [2], [4]]
     (rows, tiles), *_ = row_blocks(5, 9, (5, 4), pattern=between(1, 0))
     assert rows == slice(0, 5) and [keys.start for keys, _ in tiles] == [0, 4, 8]
     assert tiles[0][1].astype(int).tolist() == [[0, 0, 0, 1], *[[0] * 4] * 4]
