@@ -184,5 +184,3 @@ def test_a_stub_is_no_answer():
 ])  # fmt: skip
 def test_what_a_state_holds(state, count):
     assert judge.held(state) == count
-
-
