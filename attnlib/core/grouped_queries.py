@@ -90,10 +90,12 @@ def _is_one_plain_query(q, k, v, causal, scale):
 
 
 def _one_plain_query(q, k, v):
-    from torch.nn.functional import scaled_dot_product_attention
+    import torch
 
-    stacked = q.reshape(k.shape[0], k.shape[1], -1, k.shape[3])
-    return scaled_dot_product_attention(stacked, k, v).reshape(q.shape)
+    kernel = torch.nn.functional.scaled_dot_product_attention
+    if q.shape[1] == k.shape[1]:
+        return kernel(q, k, v)
+    return kernel(q.reshape(k.shape[0], k.shape[1], -1, k.shape[3]), k, v).reshape(q.shape)
 
 
 def _split_mask(xp, mask, groups):

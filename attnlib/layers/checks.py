@@ -13,9 +13,10 @@ def check_tensor(x, name, least_axes=1):
 
 def check_features(x, name, width):
     """Raise where ``x`` is no tensor with so many features."""
+    if isinstance(x, torch.Tensor) and x.shape[-1:] == (width,):
+        return
     check_tensor(x, name, 0)
-    if x.shape[-1:] != (width,):
-        raise ValueError(f"{name} must have {width} features; got shape {tuple(x.shape)}")
+    raise ValueError(f"{name} must have {width} features; got shape {tuple(x.shape)}")
 
 
 def check_tokens(x, width):

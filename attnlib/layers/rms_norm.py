@@ -63,12 +63,10 @@ class RMSNorm(nn.Module):
             got = x.dtype if isinstance(x, torch.Tensor) else type(x).__name__
             raise TypeError(f"x must be a floating torch tensor; got {got}")
         check_features(x, "x", self.dim)
-        if x.dtype in (torch.float16, torch.bfloat16):
-            return self._normed(x.float()).to(x.dtype) * self.weight
-        return self._normed(x) * self.weight
-
-    def _normed(self, x):
-        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps)
+        half = x.dtype in (torch.float16, torch.bfloat16)
+        wide = x.float() if half else x
+        normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+        return (normed.to(x.dtype) if half else normed) * self.weight
 
     def extra_repr(self):
         """What ``print(layer)`` shows of the layer itself."""
