@@ -44,8 +44,8 @@ def _write(
             table.append(new)
         if full == "copied_too" and needed:
             table.append(_take(users, table, free, counted))
-    here = {"right": length % size, "next": (length + 1) % size, "first": 0, "before": (length - 1) % size}[slot]
-    where = {"last": table[-1], "by_length": table[min(length // size, len(table) - 1)], "first": table[0]}[at]
+    here = {"right": length, "next": length + 1, "first": 0, "before": length - 1}[slot] % size
+    where = table[{"last": -1, "by_length": min(length // size, len(table) - 1), "first": 0}[at]]
     blocks[where, here] = token
     return blocks, users, table
 
@@ -97,8 +97,8 @@ def _checked(result, blocks, users):
     new_blocks, new_users, table = (np.array(part) for part in result)
     if new_blocks.shape != blocks.shape or new_users.shape != users.shape:
         raise ValueError(
-            f"blocks and users must keep their shapes, {blocks.shape} and {users.shape}; got {new_blocks.shape} "
-            f"and {new_users.shape}"
+            f"blocks and users must keep their shapes, {blocks.shape} and {users.shape}; got "
+            f"{new_blocks.shape} and {new_users.shape}"
         )
     if table.ndim != 1 or not table.size or (table != np.round(table)).any():
         raise ValueError("the table must be a list of numbers of blocks, one at least")
@@ -128,7 +128,8 @@ def _cases():
         Case("a fork where the last block is full", (4, 8, writes(0, 8) + fork + writes(1, 1) + writes(0, 2)),
              hint="Nobody writes into a full block, so nothing is copied."),
         Case("a fork of a fork", (
-            2, 14, writes(0, 3) + fork + writes(1, 2) + (("fork", 1),) + writes(2, 1) + writes(1, 1) + writes(0, 2)),
+            2, 14, writes(0, 3) + fork + writes(1, 2) + (("fork", 1),) + writes(2, 1) + writes(1, 1)
+            + writes(0, 2)),
              hint="A conversation may share some blocks with one other and some with two."),
         Case("a conversation that ends and leaves its blocks", (
             2, 9, writes(0, 3) + fork + writes(1, 4) + (("end", 0),) + writes(1, 3)),
@@ -142,18 +143,19 @@ def _cases():
 _MISTAKES = (
     Mistake("written_in_place", "A block that others read is written to, and they read the word too. Copy it "
             "first.", {"shared": "ignored"}),
-    Mistake("copy_not_in_table", "The copy is put behind the shared block, and that one is still in the table. The "
-            "copy takes its place.", {"placed": "appended"}),
+    Mistake("copy_not_in_table", "The copy is put behind the shared block, and that one is still in the "
+            "table. The copy takes its place.", {"placed": "appended"}),
     Mistake("copy_not_in_table", "The copy is put behind the shared block, which stays in the table and is "
             "written to. The copy takes its place.", {"placed": "appended", "at": "by_length"}),
     Mistake("nothing_copied", "The new block is given the token alone. What stood in the shared one must be "
             "copied.", {"copied": "nothing"}),
     Mistake("first_slot_copied", "One slot is copied. All that is filled must be.", {"copied": "first"}),
-    Mistake("not_released", "The block that was copied still counts the conversation that left it. The last to "
-            "write then copies for nothing, and the block is never free.", {"released": "no"}),
+    Mistake("not_released", "The block that was copied still counts the conversation that left it. The last "
+            "to write then copies for nothing, and the block is never free.", {"released": "no"}),
     Mistake("all_released", "The block that was copied is set free, though others still read it.",
             {"released": "all"}),
-    Mistake("wrong_block_released", "The conversation leaves its first block in place of the one that was copied.",
+    Mistake("wrong_block_released", "The conversation leaves its first block in place of the one that was "
+            "copied.",
             {"released": "first"}),
     Mistake("new_not_counted", "A block that is taken gets no user, so it is taken again by the next.",
             {"counted": "no"}),
@@ -161,24 +163,28 @@ _MISTAKES = (
     Mistake("always_copied", "The block is copied though nobody shares it.", {"shared": "always"}),
     Mistake("copied_from_three_on", "A block is copied when more than two use it. Two are enough.",
             {"shared": "two"}),
-    Mistake("full_block_copied", "A full block is copied when it is shared. Nobody writes into it: take a new one "
-            "and leave it.", {"full": "copied_too"}),
+    Mistake("full_block_copied", "A full block is copied when it is shared. Nobody writes into it: take a "
+            "new one and leave it.", {"full": "copied_too"}),
     Mistake("block_for_each_token", "Every token gets a block of its own. A block has room for more.",
             {"needs": "always"}),
     Mistake("block_too_early", "A new block is taken one token too early.", {"needs": "early"}),
-    Mistake("block_too_late", "A new block is taken one token too late, and the token wraps round to slot 0 of the "
-            "old.", {"needs": "late"}),
-    Mistake("no_new_block", "No new block is taken when the last is full, so its first slots are overwritten.",
+    Mistake("block_too_late", "A new block is taken one token too late, and the token wraps round to slot 0 "
+            "of the old.", {"needs": "late"}),
+    Mistake("no_new_block", "No new block is taken when the last is full, so its first slots are "
+            "overwritten.",
             {"needs": "once"}),
     Mistake("highest_free", "The free block with the highest number is taken. The lowest was asked for.",
             {"free": "highest"}),
-    Mistake("block_not_free", "The block after the last one is taken, whoever uses it. Look for one without users.",
+    Mistake("block_not_free", "The block after the last one is taken, whoever uses it. Look for one without "
+            "users.",
             {"free": "next"}),
-    Mistake("block_not_free", "The length of the table is taken for a block's number. Look for one without users.",
+    Mistake("block_not_free", "The length of the table is taken for a block's number. Look for one without "
+            "users.",
             {"free": "as_counted"}),
-    Mistake("freed_blocks_lost", "The block after the last one in use is taken, so blocks that became free are "
-            "never used again.", {"free": "after_all"}),
-    Mistake("slot_too_far", "The token is written one slot too far. Token `length` is the next, counted from 0.",
+    Mistake("freed_blocks_lost", "The block after the last one in use is taken, so blocks that became free "
+            "are never used again.", {"free": "after_all"}),
+    Mistake("slot_too_far", "The token is written one slot too far. Token `length` is the next, counted "
+            "from 0.",
             {"slot": "next"}),
     Mistake("slot_too_early", "The token is written over the one before it.", {"slot": "before"}),
     Mistake("slot_zero", "Every token is written to slot 0.", {"slot": "first"}),
@@ -193,8 +199,8 @@ page_write = FunctionExercise(
     _compute,
     _cases,
     rare_but(_IN_PAIRS, _MISTAKES),
-    "Checked with conversations that write, fork, fork again and end: each reads its own words, no block is copied "
-    "that nobody shares, and blocks count their users rightly, so that what is left is free again.",
+    "Checked with conversations that write, fork, fork again and end: each reads its own words, no block is "
+    "copied that nobody shares, and blocks count their users rightly, so that what is left is free again.",
     drive=_play,
 )
 
@@ -222,12 +228,12 @@ EXERCISES = (
     Exercise(
         "page_write", "19", page_write,
         (
-            "Play it with blocks of three, seven tokens and one fork. Write down table and users before and after "
-            "each of the two writes.",
-            "When the last block is full a new one goes behind it. When it is shared a copy goes into its place. "
-            "The function does the first in both cases.",
-            "A copy has the old block's tokens in it, and the old block has one user less. There are three things "
-            "to add or change, all in the case that is not full.",
+            "Play it with blocks of three, seven tokens and one fork. Write down table and users before and "
+            "after each of the two writes.",
+            "When the last block is full a new one goes behind it. When it is shared a copy goes into its "
+            "place. The function does the first in both cases.",
+            "A copy has the old block's tokens in it, and the old block has one user less. There are three "
+            "things to add or change, all in the case that is not full.",
         ),
         _SOLUTION, "function",
     ),

@@ -28,7 +28,8 @@ def _update(
     row = e.sum(-1)
     m = np.broadcast_to(m, scores.shape)[:, 0]
     new_lse = {
-        "lse": m + np.log(row), "no_max": np.log(row), "max": m, "sum": row, "base_2": (m + np.log(row)) / np.log(2),
+        "lse": m + np.log(row), "no_max": np.log(row), "max": m, "sum": row,
+        "base_2": (m + np.log(row)) / np.log(2),
         "unscaled": raw.max(-1) + np.log(np.exp(raw - raw.max(-1, keepdims=True)).sum(-1)),
         "minus": np.log(row) - m,
     }[of_block]  # fmt: skip
@@ -140,7 +141,8 @@ def _cases():
         Case("scores that fall from block to block", made((3, 3, 2), slope=-1.5),
              hint="The first block keeps most of the weight."),
         Case("scores of size a thousand", made((2, 3, 2), size=1000.0),
-             hint="No exponential of a score, nor of a log-sum-exp, is a number here. Those of differences are."),
+             hint="No exponential of a score, nor of a log-sum-exp, is a number here. Those of differences "
+             "are."),
         Case("scores far below zero", made((2, 2), slope=-600.0),
              hint="No exponential of a score is above 0 here. Differences are what counts."),
         Case("one query, eight features", made((4, 1), n=1, d=8, dv=3)),
@@ -159,21 +161,22 @@ _MISTAKES = (
     Mistake("old_lost", "What the block gives replaces what came before.", {"weights": "newest"}),
     Mistake("old_lost", "What the block gives replaces what came before, in the log-sum-exp too.",
             {"weights": "newest", "merged": "newest"}),
-    Mistake("new_lost", "Only the first block is kept. Each one counts.", {"weights": "oldest_after_the_first"}),
+    Mistake("new_lost", "Only the first block is kept. Each one counts.",
+            {"weights": "oldest_after_the_first"}),
     Mistake("new_lost", "The block's output never gets into the state.", {"weights": "oldest"}),
     Mistake("weights_swapped", "The two weights have changed places: the part with the larger log-sum-exp is "
             "to weigh more.", {"weights": "swapped"}),
     Mistake("weights_swapped", "The two weights have changed places: the part with the larger log-sum-exp is "
             "to weigh more.", {"weights": "swapped_after_the_first"}),
-    Mistake("nan_from_the_start", "The state begins with a log-sum-exp of minus infinity, and your weights of it "
-            "are no numbers. The exponential of minus infinity less a number is 0, and fit for use.",
+    Mistake("nan_from_the_start", "The state begins with a log-sum-exp of minus infinity, and your weights "
+            "of it are no numbers. The exponential of minus infinity less a number is 0, and fit for use.",
             {"weights": "inverted"}),
-    Mistake("weights_inverted", "The sign of the exponents is turned round: old minus new log-sum-exp is what "
-            "the old part shrinks by.", {"weights": "inverted_after_the_first"}),
-    Mistake("weights_overflow", "You take the exponential of a log-sum-exp itself, which is infinite for a large "
-            "one. Take that of a difference.", {"weights": "naive"}),
-    Mistake("weights_overflow", "You take the exponential of a log-sum-exp itself, which is infinite for a large "
-            "one. Take that of a difference.", {"weights": "naive", "merged": "naive"}),
+    Mistake("weights_inverted", "The sign of the exponents is turned round: old minus new log-sum-exp is "
+            "what the old part shrinks by.", {"weights": "inverted_after_the_first"}),
+    Mistake("weights_overflow", "You take the exponential of a log-sum-exp itself, which is infinite for a "
+            "large one. Take that of a difference.", {"weights": "naive"}),
+    Mistake("weights_overflow", "You take the exponential of a log-sum-exp itself, which is infinite for a "
+            "large one. Take that of a difference.", {"weights": "naive", "merged": "naive"}),
     Mistake("lse_overflow", "The log-sum-exps are joined through their exponentials, which are infinite for "
             "large ones. Is there a function that adds in logarithms?", {"merged": "naive"}),
     Mistake("weights_linear", "The parts are weighed by their log-sum-exps. These are logarithms: weigh by "
@@ -197,8 +200,8 @@ _MISTAKES = (
             {"merged": "mean"}),
     Mistake("lse_of_the_larger", "The larger of the two log-sum-exps is kept. The smaller adds to it.",
             {"merged": "max"}),
-    Mistake("lse_of_the_block", "The state's log-sum-exp is that of the newest block. It is that of all keys so "
-            "far.", {"merged": "newest"}),
+    Mistake("lse_of_the_block", "The state's log-sum-exp is that of the newest block. It is that of all "
+            "keys so far.", {"merged": "newest"}),
     Mistake("lse_not_updated", "The log-sum-exp stays that of the first block. It grows with each.",
             {"merged": "oldest"}),
     Mistake("lse_not_updated", "The log-sum-exp never changes, so the next block takes the state for empty.",
@@ -209,12 +212,13 @@ _MISTAKES = (
             {"of_block": "max"}),
     Mistake("maximum_not_added", "The logarithm is of a sum that counts from the maximum, and the maximum is "
             "not added to it again.", {"of_block": "no_max"}),
-    Mistake("maximum_subtracted", "The maximum is subtracted from the logarithm once more. It is to be added.",
+    Mistake("maximum_subtracted", "The maximum is subtracted from the logarithm once more. It is to be "
+            "added.",
             {"of_block": "minus"}),
     Mistake("no_logarithm", "The block's sum stands where its logarithm should.", {"of_block": "sum"}),
     Mistake("unscaled_lse", "The block's log-sum-exp is that of unscaled scores.", {"of_block": "unscaled"}),
-    Mistake("overflow", "Scores go into the exponential as they are, so large ones overflow and very low ones "
-            "vanish. Take each row's largest off first.", {"top": "none"}),
+    Mistake("overflow", "Scores go into the exponential as they are, so large ones overflow and very low "
+            "ones vanish. Take each row's largest off first.", {"top": "none"}),
     Mistake("one_maximum_for_all", "One maximum serves all queries. A row far below it underflows to 0.",
             {"top": "all"}),
     Mistake("block_not_divided", "The block's output is not divided by its sum before it is weighed.",
@@ -228,22 +232,23 @@ _MISTAKES = (
             {"scale": "keys"}),
     Mistake("scale_of_values", "You divide by the root of the values' width. It is that of the keys.",
             {"scale": "values"}),
-    Mistake("queries_scaled_again", "The state returns scaled queries, which the next block scales once more.",
+    Mistake("queries_scaled_again", "The state returns scaled queries, which the next block scales once "
+            "more.",
             {"kept": "scaled"}),
 )  # fmt: skip
 
 _IN_PAIRS = {
-    "outputs_averaged", "weights_overflow", "lse_overflow", "lse_of_the_block", "lse_of_the_larger", "overflow",
-    "no_scale", "scale_linear", "queries_scaled_again", "block_not_divided", "base_2",
+    "outputs_averaged", "weights_overflow", "lse_overflow", "lse_of_the_block", "lse_of_the_larger",
+    "overflow", "no_scale", "scale_linear", "queries_scaled_again", "block_not_divided", "base_2",
 }  # fmt: skip
 
 tile_update = FunctionExercise(
     _compute,
     _cases,
     rare_but(_IN_PAIRS, _MISTAKES),
-    "Checked after every block: uneven blocks and blocks of one key, scores that rise, fall and are very large, "
-    "and two states in turn. Nothing but output and log-sum-exp was kept of keys that were gone, and the result "
-    "is exact.",
+    "Checked after every block: uneven blocks and blocks of one key, scores that rise, fall and are very "
+    "large, and two states in turn. Nothing but output and log-sum-exp was kept of keys that were gone, and "
+    "the result is exact.",
     properties=(few_digits,),
     drive=_feed,
     rtol=1e-4,
@@ -270,13 +275,13 @@ EXERCISES = (
     Exercise(
         "tile_update", "19", tile_update,
         (
-            "Compute attention over the block alone, as if there were nothing else, and its log-sum-exp. Now you "
-            "have two parts.",
+            "Compute attention over the block alone, as if there were nothing else, and its log-sum-exp. "
+            "Now you have two parts.",
             "The new log-sum-exp is the logarithm of a sum of two exponentials. Each part's weight is the "
             "exponential of its own log-sum-exp less the new one.",
-            "Never take the exponential of a score or of a log-sum-exp, only of differences; np.logaddexp does "
-            "the rest, and takes minus infinity for a part that has seen nothing. Weights have one number a "
-            "query: which axis do they need to meet outputs?",
+            "Never take the exponential of a score or of a log-sum-exp, only of differences; np.logaddexp "
+            "does the rest, and takes minus infinity for a part that has seen nothing. Weights have one "
+            "number a query: which axis do they need to meet outputs?",
         ),
         _SOLUTION, "function",
     ),

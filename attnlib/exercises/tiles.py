@@ -16,7 +16,8 @@ _KNOWN_COUNTS = (
     (0, 64, "diagonal_alone", "(a) Those are the tiles on the diagonal. What lies below it is seen too."),
     (1, 2080, "all_masked", "(b) A tile below the diagonal is visible throughout. Does it need a mask?"),
     (1, 0, "none_masked", "(b) A tile on the diagonal has a triangle in it."),
-    (1, 2016, "kinds_exchanged", "(b) Those are the tiles that are visible throughout. Asked are the others."),
+    (1, 2016, "kinds_exchanged", "(b) Those are the tiles that are visible throughout. Asked are the "
+    "others."),
     (1, 127, "two_diagonals", "(b) The tile left of the diagonal: what does the first query of its block see "
      "of it, and the last?"),
     (2, 127, "two_in_a_row", "(c) 256 tokens are two tiles wide, but they do not begin where a tile does. "
@@ -58,10 +59,10 @@ def count_tiles(answer):
     near = np.abs(given - _COUNTS) < 1e-6
     if near.all():
         return right(
-            "Of 64 by 64 tiles 64 · 65 / 2 are left, and only the diagonal looks at a mask. A window that is two "
-            "tiles wide touches three, for it begins inside one: 3 · 64 - 3. A new token sees everything. And "
-            "sixteen rows of the grid see 48 tiles of the past each, and 1 to 16 of their own: "
-            "16 · 48 + 136."
+            "Of 64 by 64 tiles 64 · 65 / 2 are left, and only the diagonal looks at a mask. A window that "
+            "is two tiles wide touches three, for it begins inside one: 3 · 64 - 3. A new token sees "
+            "everything. And sixteen rows of the grid see 48 tiles of the past each, and 1 to 16 of their "
+            "own: 16 · 48 + 136."
         )
     wrongs = np.flatnonzero(~near)
     told = "The others are right. " if len(wrongs) == 1 else ""
@@ -74,8 +75,8 @@ def count_tiles(answer):
     return wrong(told + (
         "(a) 8192 / 128 = 64 blocks of queries. The first sees one block of keys, the second two.",
         "(b) Which tiles are neither hidden nor visible throughout?",
-        "(c) Take a block of queries in the middle. Where does the window of its first query begin, and where "
-        "that of its last?",
+        "(c) Take a block of queries in the middle. Where does the window of its first query begin, and "
+        "where that of its last?",
         "(d) One row of the grid: in how many tiles do 8192 keys lie?",
         "(e) How many tiles of keys stand before the first of these queries? Those are seen by all.",
     )[first])  # fmt: skip
@@ -137,10 +138,10 @@ def fool_readers(answer):
         if problem:
             return problem
     return _harmless(rows[3]) or right(
-        "Without a maximum only size hurts. Without rescaling only order hurts: while the largest score comes "
-        "first, nothing needs to be rescaled. And the newest maximum is exact as long as nothing falls far. "
-        "Tests with small scores see none of it, and tests with one tile see less. Three rows like these catch "
-        "all three."
+        "Without a maximum only size hurts. Without rescaling only order hurts: while the largest score "
+        "comes first, nothing needs to be rescaled. And the newest maximum is exact as long as nothing "
+        "falls far. Tests with small scores see none of it, and tests with one tile see less. Three rows "
+        "like these catch all three."
     )
 
 
@@ -208,8 +209,8 @@ EXERCISES = (
         "causal grid of 16 by 16.",
     ), _COUNTS_SOLUTION, "prediction"),
     Exercise("fool_readers", "19", fool_readers, (
-        "The first reader needs a number whose exponential is infinite, the second a largest score that comes "
-        "late, the third one that comes early and by far.",
+        "The first reader needs a number whose exponential is infinite, the second a largest score that "
+        "comes late, the third one that comes early and by far.",
         "In float64 the exponential of 709 is finite and that of 710 is not. The third reader takes the "
         "exponential of a difference, so no score of its row need be so large.",
         "Keep the largest score of the first and the third row among the first two numbers; then nothing is "

@@ -437,6 +437,13 @@ _SCALED, _SCORES = "tests/core/test_scaled_dot_product.py", "tests/core/test_sco
 _LUONG = "tests/core/test_luong.py"
 _A_SCORE = "a score has no softmax"
 
+
+def _tile_update(state, k_block, v_block):
+    q, out, lse = state
+    of_block = attnlib.tiled_attention(q, k_block, v_block, return_lse=True)
+    return q, *attnlib.merge_attention(*zip((out, lse), of_block, strict=True))
+
+
 ADAPTERS = {
     "softmax": Adapter(lambda x, axis=-1: attnlib.softmax(x, axis), softmaxes, "softmax", _of_scores,
                        _SOFTMAXES),
@@ -510,6 +517,9 @@ ADAPTERS = {
     "expected_work": Adapter(_expected_work),
     "copying": Adapter(
         lambda W_E, W_V, W_O, W_U: attnlib.copying_score(attnlib.circuit_eigenvalues(W_E @ W_V, W_O @ W_U))),
+    "tile_update": Adapter(_tile_update),
+    "online_attention": Adapter(
+        lambda q, k, v, block_size, mask=None: attnlib.tiled_attention(q, k, v, mask, block=block_size)),
     "linear_attention": Adapter(
         lambda q, k, v: attnlib.linear_attention(q, k, v, causal=True), linear, "linear_attention", _linear,
         "tests/efficient/test_linear.py", ("test_arrays_that_do_not_lie_in_order",)),
