@@ -10,7 +10,7 @@ from attnlib.core.masks import causal_mask
 from attnlib.core.shapes import working_arrays
 from attnlib.efficient.windows import check_key_mask
 
-AT_ONCE = 8  # chunks, where a backward pass will follow: autograd keeps something of every operation
+TOGETHER = 32  # chunks of all heads in one product, where autograd keeps something of every call
 
 Q_K_V = {"q": (..., "Lq", "d"), "k": (..., "Lk", "d"), "v": (..., "Lk", "dv")}
 
@@ -119,7 +119,7 @@ def linear_attention(
     check_settings(causal=causal, normalize=normalize, return_state=return_state, eps=eps)
     n_query, n_key = q.shape[-2], k.shape[-2]
     phi = _mapping(xp, feature_map)
-    table = _table(xp, state, normalize, k.shape[:-2], phi(k[..., :1, :]).shape[-1], v.shape[-1], v)
+    table = _table(xp, state, normalize, phi(k[..., :1, :]), v) if state is not None else None
     v = _counted(xp, v, normalize)
     if mask is not None:
         check_key_mask(namespace(q=q, mask=mask), mask, (*k.shape[:-2], 1, n_key))
@@ -130,12 +130,13 @@ def linear_attention(
     (seen_by_all, k), (values, v) = (_split(xp, x, [n_key - both, both]) for x in (k, v))
     outs = []
     if both < n_key:
-        table = table + phi(seen_by_all).mT @ values
+        table = _plus(table, phi(seen_by_all).mT @ values)
     if both < n_query:
-        outs.append(_quotient(xp, phi(early) @ table, normalize, eps))
-    sizes = _stretches(both, chunk_size, AT_ONCE if _recorded(xp, q, k, v) else 1)
+        outs.append(_quotient(xp, _read(xp, phi(early), table, values), normalize, eps))
+    at_once = max(1, TOGETHER // math.prod(q.shape[:-2])) if _recorded(xp, q, k, v) else 1
+    sizes = _stretches(both, chunk_size, at_once)
     for qs, ks, vs in zip(*(_split(xp, x, sizes) for x in (q, k, v)), strict=True):
-        out, table = _read(xp, phi(qs), phi(ks), vs, table, chunk_size)
+        out, table = _step_by_step(xp, phi(qs), phi(ks), vs, table, chunk_size)
         outs.append(_quotient(xp, out, normalize, eps))
     out = xp.astype(xp.concat(outs, axis=-2) if len(outs) > 1 else outs[0], dtype, copy=False)
     return (out, _state(table, normalize)) if return_state else out
@@ -186,8 +187,8 @@ def linear_attention_step(q, k, v, state=None, *, feature_map=elu_plus_one, norm
     check_settings(normalize=normalize, eps=eps)
     phi = _mapping(xp, feature_map)
     q, k, v = phi(q[..., None, :]), phi(k[..., None, :]), v[..., None, :]
-    table = _table(xp, state, normalize, k.shape[:-2], k.shape[-1], v.shape[-1], v)
-    table = table + k.mT @ _counted(xp, v, normalize)
+    table = _table(xp, state, normalize, k, v) if state is not None else None
+    table = _plus(table, k.mT @ _counted(xp, v, normalize))
     out = _quotient(xp, q @ table, normalize, eps)[..., 0, :]
     return xp.astype(out, dtype, copy=False), _state(table, normalize)
 
@@ -258,17 +259,29 @@ def _mapping(xp, feature_map):
     return feature_map or (lambda x: x)
 
 
-def _read(xp, q, k, v, table, size):
-    """What the queries of one chunk, or of several, read, and the table after the last key."""
+def _step_by_step(xp, q, k, v, table, size):
+    """What the queries of one chunk, or of several, see, and the table after the last key."""
     if q.shape[-2] <= size:
-        return xp.tril(q @ k.mT) @ v + q @ table, table + k.mT @ v
+        out = xp.tril(q @ k.mT) @ v
+        return (out if table is None else out + q @ table), _plus(table, k.mT @ v)
     q, k, v = (xp.reshape(x, (*x.shape[:-2], -1, size, x.shape[-1])) for x in (q, k, v))
     before = []  # for each chunk, the sums over all keys of earlier ones
     for own in xp.unstack(k.mT @ v, axis=-3):
-        before.append(table)
-        table = table + own
+        before.append(xp.zeros_like(own) if table is None else table)
+        table = _plus(table, own)
     out = xp.tril(q @ k.mT) @ v + q @ xp.stack(before, axis=-3)
     return xp.reshape(out, (*out.shape[:-3], -1, out.shape[-1])), table
+
+
+def _plus(table, own):
+    return own if table is None else table + own
+
+
+def _read(xp, q, table, v):
+    """What queries read in a table; zeros, as wide as ``v``, where there is none."""
+    if table is None:
+        return xp.zeros((*q.shape[:-1], v.shape[-1]), dtype=v.dtype, device=device(v))
+    return q @ table
 
 
 def _recorded(xp, *arrays):
@@ -288,21 +301,18 @@ def _quotient(xp, out, normalize, eps):
     return above / (below + eps if eps else xp.where(below == 0, 1, below))
 
 
-def _table(xp, state, normalize, before, m, dv, like):
-    """A state as one array with ``z`` as the last column of ``S``; zeros where there is none."""
-    if state is None:
-        return xp.zeros((*before, m, dv + normalize), dtype=like.dtype, device=device(like))
+def _table(xp, state, normalize, features, v):
+    """A state as one array with ``z`` as the last column of ``S``, if it fits features and values."""
     if not isinstance(state, tuple) or len(state) != 2 or (state[1] is None) == normalize:
         raise TypeError(f"state must be a pair (S, {'z' if normalize else 'None'}), as is returned")
-    sums = {"S": (state[0], (*before, m, dv))}
-    if normalize:
-        sums["z"] = state[1], (*before, m)
-    namespace(v=like, **{name: array for name, (array, _) in sums.items()})
-    for name, (array, shape) in sums.items():
-        if tuple(array.shape) != tuple(shape):
-            raise ValueError(f"{name} of the state must have shape {tuple(shape)}; got {tuple(array.shape)}")
+    sums, m = dict(zip("Sz" if normalize else "S", state, strict=False)), features.shape[-1]
+    wanted = {"S": (*features.shape[:-2], m, v.shape[-1]), "z": (*features.shape[:-2], m)}
+    namespace(v=v, **sums)
+    for name, array in sums.items():
+        if tuple(array.shape) != wanted[name]:
+            raise ValueError(f"{name} of the state must have shape {wanted[name]}; got {tuple(array.shape)}")
     S, z = state
-    return xp.astype(xp.concat([S, z[..., None]], axis=-1) if normalize else S, like.dtype, copy=False)
+    return xp.astype(xp.concat([S, z[..., None]], axis=-1) if normalize else S, v.dtype, copy=False)
 
 
 def _state(table, normalize):

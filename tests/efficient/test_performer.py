@@ -139,6 +139,14 @@ def test_features_have_the_signs_that_they_promise():
     assert (trigonometric_features(q, W) @ trigonometric_features(k, W).T).min() < 0
 
 
+@BOTH
+def test_relu_features_are_their_formula(array):
+    q, W = qkv()[0], orthogonal_projection(6, 4, seed=0)
+    wanted = np.maximum(q @ W.T / 4**0.25, 0) + 0.5
+    np.testing.assert_allclose(relu_features(array(q), array(W), eps=0.5), wanted, **CLOSE)
+    assert relu_features(np.zeros((1, 4)), W).min() == relu_features(np.zeros((1, 4)), W).max() == 1e-3
+
+
 def test_exponents_are_bounded_by_the_rows_of_the_projection():
     W = orthogonal_projection(16, 4, seed=0)
     limit = np.exp(np.sum(W**2, axis=1) / 2) / 4

@@ -168,6 +168,8 @@ def test_types_empty_rows_and_inputs_unchanged(form, array):
     np.testing.assert_allclose(form(*odd, causal=True), wanted, **CLOSE)
     out = np.asarray(form(*map(array, (q, k, v, np.zeros((1, 9), bool)))))
     assert (out == 0).all()
+    if form is norm_attention:
+        assert (np.asarray(form(*map(array, (q, k, v, np.zeros((1, 9), bool))), eps=0.0)) == 0).all()
     for x, old in zip((q, k, v), before, strict=True):
         np.testing.assert_array_equal(x, old)
 
