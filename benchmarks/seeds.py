@@ -10,6 +10,7 @@ Ends with status 1 when a claim does not hold.
 import argparse
 import json
 import platform
+import re
 import sys
 import time
 from pathlib import Path
@@ -110,6 +111,19 @@ LESSONS = (
         ("Four models, three of them wrong",),
     ),
     Lesson(
+        "17_sequence_side",
+        {"seed=0, steps": ("seed=SEED, steps", 2)},
+        (
+            "Beyond the length of training",
+            "Four times as long",
+            "Through a window",
+            "What does a head look at that finds nothing?",
+            "Keep the first token",
+            "What lies farther back",
+            "One comparison",
+        ),
+    ),
+    Lesson(
         "18_head_side",
         {"seed=18": ("seed=SEED", 7)},
         ("What is recalled?", "Heads made of heads", "Look at its third line"),
@@ -135,11 +149,18 @@ def main():
         new[lesson.name] = measured(lesson, range(asked.seeds))
         if asked.seeds >= SEEDS:  # a shorter run is a look, and changes no table
             keep(lesson.name, new[lesson.name])
-    table = page(kept() if asked.write else new)
-    print(table, end="")
+    print(page(new), end="")
     if asked.write:
-        TABLE.write_text(table, encoding="utf-8")
+        TABLE.write_text(renewed(TABLE.read_text(encoding="utf-8"), page(kept())), encoding="utf-8")
     return 0 if all(all(row["holds"]) for found in new.values() for row in found["rows"]) else 1
+
+
+def renewed(table, newer):
+    """A table with the lessons of a newer one in place of its own; the others stay, measured elsewhere."""
+    sections = {}
+    for text in (table, newer):
+        sections |= {part.split("\n")[0]: part.strip() for part in re.split(r"(?m)^(?=## )", text)[1:]}
+    return "\n\n".join([INTRODUCTION.strip(), *(sections[name] for name in sorted(sections))]) + "\n"
 
 
 def kept():
