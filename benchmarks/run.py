@@ -20,16 +20,19 @@ from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import accuracy  # noqa: E402
 import attention  # noqa: E402
 import chart  # noqa: E402
 import decoding  # noqa: E402
+import linear  # noqa: E402
 import machine  # noqa: E402
 import memory  # noqa: E402
 import multi_head  # noqa: E402
+import tiles  # noqa: E402
 import training  # noqa: E402
 from protocol import measured, verdict  # noqa: E402
 
-TABLE = (attention, decoding, multi_head, training, memory)
+TABLE = (attention, tiles, linear, decoding, multi_head, training, accuracy, memory)
 RESULTS = Path(__file__).with_name("results.json")
 SLOW = ("homework", "seeds", "translation")
 
