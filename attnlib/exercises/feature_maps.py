@@ -84,6 +84,10 @@ def one_of_five(keys):
         other = int(np.argmax(np.where(own == i, -1, softmax[i])))
         told = f"Asked for pair {i}, softmax gives it {softmax[i, i]:.2f}, and pair {other} "
         told += f"{softmax[i, other]:.2f}. "
+        if np.isclose(softmax[i, other], softmax[i, i]):
+            return wrong(told + f"Longer keys do not help: key {other} reaches as far along key {i} as that "
+                         "key itself, so its product is the same. Turn it away, or make it shorter.",
+                         "softmax_tied")
         if softmax[i, other] > softmax[i, i]:
             return wrong(told + "A key that is longer, and points nearly the same way, has the larger "
                          "product. Which lengths, which angles keep a key's own product the largest?",

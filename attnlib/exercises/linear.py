@@ -29,6 +29,7 @@ def _phi(x, how):
         "minus_one": lambda: np.where(x > 0, x, small - 2) + 1,
         "unit": lambda: _phi(x / np.sqrt((x * x).sum(-1, keepdims=True)), "elu_plus_one"),
         "shares": lambda: right / right.sum(-1, keepdims=True),
+        "normed": lambda: right / np.sqrt((right * right).sum(-1, keepdims=True)),
         "half": lambda: np.float16(right).astype(float),
         "clipped": lambda: np.where(x > 0, np.minimum(x, 1) + 1, small),
         "abs_plus_one": lambda: abs(x) + 1,
@@ -80,7 +81,7 @@ def _linear(q, k, v, *, q_map="elu_plus_one", k_map="elu_plus_one", scale="none"
     }[mask]
     if kernel.startswith("decay"):
         scores = scores * float(kernel[5:]) ** np.maximum(row - column, 0)
-    kept = np.where(seen, scores, 0)
+    kept = np.where(seen, scores, {"infinite": -np.inf, "billion": -1e9}.get(result, 0))
     if state == "carried" and q.ndim > 2:
         return _carried(a, b, v)
     if result == "values_mapped":
@@ -258,6 +259,12 @@ def _linear_mistakes():
                       dict(kernel=f"decay{rate}"), rare=True)
     yield Mistake("scaled", "Each phi(k) is divided by the sum of its features. There is no scaling here.",
                   dict(k_map="shares"), rare=True)
+    yield Mistake("scaled", "Each phi(k) is brought to length 1. There is no scaling here.",
+                  dict(k_map="normed"), rare=True)
+    for fill, told in (("infinite", "minus infinity"), ("billion", "-1e9")):
+        yield Mistake("future_not_zero", f"The products of later keys are set to {told}. No exponential "
+                      "follows that would make 0 of it: which product counts for nothing?",
+                      dict(result=fill), rare=True)
     yield Mistake("values_mapped", "The values go through the feature map too. They are averaged as they "
                   "are.", dict(result="values_mapped"), rare=True)
     yield Mistake("denominators_differ", "The numerator sums over all keys, and the denominator over j <= i. "

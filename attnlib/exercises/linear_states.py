@@ -72,6 +72,9 @@ def state_and_cache(answer):
             "larger one. Or did you leave z out? It is 128 numbers more beside the 128 by 128 of S.",
             "as_large",
         )
+    if (given == (64, 128, 32)).all():
+        return wrong("There d * d numbers of S and the cache are level. The state has z too, and the first "
+                     "length at which the cache is larger is asked for.", "without_z")
     if (given == (16512, 66048, 4160)).all() or given[0] in (16384, 16512):
         return wrong("That is how much the state holds. How many tokens does a cache need for as much?",
                      "size_of_state")

@@ -82,6 +82,8 @@ def test_other_keys_that_lose_four_are_accepted():
     (np.eye(5, 3), "same_keys"),
     (WINNING * 10, "too_large"),
     (WINNING * 0.2, "softmax_unsure"),
+    ([[9, 9, 9], [-15, 0, 0], [0, -15, 0], [0, 0, -15], [-15, -15, -15]], "softmax_tied"),
+    ([[5, 0, 0], [0, 5, 0], [0, 0, 5], [5, 5, 5], [-5, -5, -5]], "softmax_tied"),
     ([[9, 9, 9], [1, 0, 0], [0, 1, 0], [0, 0, 1], [2, 2, 0]], "softmax_wrong"),
     ([[3, 0, 0], [0, 3, 0], [0, 0, 3], [-3, 0, 0], [0, -3, 0]], "several_recalled"),
     ([[9, 0, 0], [0, 9, 0], [0, 0, 9], [6.6, 6.6, 0], [0, 6.6, 6.6]], "all_recalled"),

@@ -108,6 +108,22 @@ def kept(q, k, v, results={}):  # noqa: B006
     return results.setdefault(q.shape, by_scores(q, k, v)).copy()
 
 
+def hidden_by(fill):
+    """A softmax's mask, under which nothing takes an exponential."""
+    def causal_linear_attention(q, k, v):
+        scores = phi(q) @ phi(k).swapaxes(-1, -2)
+        scores = np.where(np.tri(q.shape[-2]) > 0, scores, fill)
+        return scores @ v / scores.sum(-1, keepdims=True)
+
+    return causal_linear_attention
+
+
+def keys_of_length_one(q, k, v):
+    k = phi(k)
+    scores = np.tril(phi(q) @ (k / np.linalg.norm(k, axis=-1, keepdims=True)).swapaxes(-1, -2))
+    return scores @ v / scores.sum(-1, keepdims=True)
+
+
 def in_place(q, k, v):
     q[:] = phi(q)
     return by_scores(q, k, v)
@@ -131,6 +147,9 @@ WRONG = [
     ("linear_attention", in_chunks(reads=0), "remainder_empty", "chunks of 4 are never computed"),
     ("linear_attention", four_axes, "axes_fixed", "(B, H, L, d)"),
     ("linear_attention", rows_like_query, "width_of_v", "the width of v"),
+    ("linear_attention", hidden_by(-np.inf), "future_not_zero", "set to minus infinity"),
+    ("linear_attention", hidden_by(-1e9), "future_not_zero", "set to -1e9"),
+    ("linear_attention", keys_of_length_one, "scaled", "brought to length 1"),
 ]
 
 class Equal(np.ndarray):

@@ -22,6 +22,7 @@ def test_the_lengths(answer):
     ((0, 130, 33), "no_whole_number"),
     ((65, 129, 33), "as_large"),
     ((64, 129, 32), "last_below"),
+    ((64, 128, 32), "without_z"),
     ((130, 259, 66), "keys_alone"),
     ((44, 87, 22), "queries_too"),
     ((65, 65, 33), "bytes_ignored"),
