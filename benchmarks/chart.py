@@ -3,10 +3,12 @@
 import math
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from attnlib.plots.style import DPI, INK, PALETTE, finish, use_style
 
 ROW, AROUND, WIDTH = 24, 150, 16  # pixels, pixels, inches
+TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 1, 1.5, 2, 5, 10)
 LOOKS = {"met": (PALETTE[0], "o"), "explained": (PALETTE[1], "^"), "missed": (PALETTE[2], "s")}
 WORDS = {"met": "met", "explained": "missed, with the reason in the table", "missed": "missed"}
 
@@ -44,6 +46,9 @@ def _draw(ax, group):
     ax.set_yticks(range(len(group)), [f"{row['id']}  {row['case']}" for row in group], fontsize=11)
     ax.set_ylim(len(group) - 0.4, -0.6)
     ax.set_xscale("log")
+    ax.xaxis.set_major_locator(FixedLocator(TICKS))
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_locator(NullLocator())
     ax.tick_params(axis="y", length=0)
     ax.grid(axis="x")
 
