@@ -76,6 +76,41 @@ def test_is_attention_over_repeated_keys(kv_heads, times, n_query, n_key, before
         assert tuple(out.shape) == wanted[0].shape and tuple(weights.shape) == wanted[1].shape
 
 
+def some_mask(*shape, seed=0):
+    """Each query sees the second key or another one."""
+    mask = np.random.default_rng(seed).random(shape) < 0.5
+    mask[..., 1] |= ~mask.any(-1)
+    return mask
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (2, 1, 1, 5), (2, 1, 4, 5), (1, 6, 4, 5), (2, 6, 4, 5)])
+def test_a_mask_for_each_query_head_and_sentence(shape, lib):
+    q, k, v = qkv(2)
+    mask = some_mask(*shape)
+    out = grouped_query_attention(*map(lib.array, (q, k, v)), lib.array(mask))
+    np.testing.assert_allclose(lib.numpy(out), repeated(q, k, v, mask), atol=1e-10)
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_as_many_queries_as_keys_and_as_many_heads(n, lib):
+    q, k, v = qkv(n, heads=4, n_query=n, n_key=4, d=4, dv=4)
+    mask = some_mask(n, 4, n, 4, seed=2)
+    for m in (None, mask, mask[:1, :1]):
+        out = grouped_query_attention(*map(lib.array, (q, k, v)), None if m is None else lib.array(m))
+        assert tuple(out.shape) == q.shape
+        np.testing.assert_allclose(lib.numpy(out), repeated(q, k, v, m), atol=1e-10)
+
+
+def test_rows_of_scores_thousands_apart(lib):
+    """A hidden key has weight 0, however low the visible scores are, and no row rests on another."""
+    q, k, v = qkv(2, n_query=3)
+    k[..., 0] = 1.0
+    q[..., 0] = np.array([3e4, -3e4, 0.0]) * 8**0.5
+    for mask in (None, some_mask(3, 5), np.eye(3, 5, dtype=bool)):
+        out = grouped_query_attention(*map(lib.array, (q, k, v)), None if mask is None else lib.array(mask))
+        np.testing.assert_allclose(lib.numpy(out), repeated(q, k, v, mask), atol=1e-6)
+
+
 def test_agrees_with_torchs_own():
     q, k, v = (torch.from_numpy(x) for x in qkv(2, n_query=5, dv=8))
     wanted = scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True, scale=0.3)

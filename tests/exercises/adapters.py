@@ -17,6 +17,7 @@ import torch
 import attnlib
 from attnlib.analysis import alignments
 from attnlib.core import (
+    grouped_queries,
     huffman,
     luong,
     masks,
@@ -238,6 +239,51 @@ def _attention(original, compute):
             visible = square if visible is None else visible & square
         result = compute(*map(_array, (q, k, v)), visible)
         return _like(result if return_weights else result[0], right)
+
+    return wrong
+
+
+def _latents(q, q_pe, c, k_pe, w_uk, w_uv):
+    """The absorbed form: one key head, of latents and turned keys side by side."""
+    asks, rows = np.concatenate([q @ w_uk, q_pe], -1), np.concatenate([c, k_pe], -1)
+    scale = (q.shape[-1] + q_pe.shape[-1]) ** -0.5
+    return attnlib.grouped_query_attention(asks, rows[None], c[None], scale=scale) @ w_uv.swapaxes(1, 2)
+
+
+def _codes(k, bits):
+    """Eight features more, for whole bytes; codes taken out of them again."""
+    coded = attnlib.quantise(np.pad(k, ((0, 0), (0, -k.shape[1] % 8))), bits, axis=-2)
+    n = k.shape[1]
+    scale = np.where(coded.scale == 0, 1, coded.scale)[0, :, :n]
+    zero = coded.zero[0, :, :n]
+    return np.round((coded.dequantised()[:, :n] - zero) / scale).astype(np.uint8), scale, zero
+
+
+def _grouped(original, compute):
+    """A batch of sentences, floats, and a key that each query sees."""
+
+    @wraps(original)
+    def wrong(q, k, v, mask=None, **options):
+        right = original(q, k, v, mask, **options)
+        plain = set(options) <= {"causal"} and (mask is None or "bool" in str(mask.dtype))
+        if not plain or _beyond(q, k, v) or any(_array(x).dtype.itemsize < 4 for x in (q, k, v)):
+            return right
+        q, k, v = (torch.from_numpy(np.array(_array(x), float)) for x in (q, k, v))
+        lead, n_query, n_key = q.shape[:-2], q.shape[-2], k.shape[-2]
+        visible = None if mask is None else _array(mask)
+        if options.get("causal"):
+            square = masks.causal_mask(n_query, n_key)
+            visible = square if visible is None else visible & square
+        if visible is not None:
+            full = np.broadcast_to(visible, (*lead, n_query, n_key))
+            if not full.any(-1).all():
+                return right
+            visible = torch.from_numpy(np.array(visible if q.ndim == 4 else full))
+            visible = visible if q.ndim == 4 else visible.reshape(-1, *visible.shape[-3:])
+        made = compute(*(x.reshape(-1, *x.shape[-3:]) for x in (q, k, v)), visible)
+        if isinstance(made, torch.Tensor) and made.ndim and made.shape[0] == np.prod(lead[:-1], dtype=int):
+            made = made.reshape(*lead[:-1], *made.shape[1:])
+        return _like(made, right)
 
     return wrong
 
@@ -517,6 +563,11 @@ ADAPTERS = {
     "expected_work": Adapter(_expected_work),
     "copying": Adapter(
         lambda W_E, W_V, W_O, W_U: attnlib.copying_score(attnlib.circuit_eigenvalues(W_E @ W_V, W_O @ W_U))),
+    "gqa": Adapter(lambda q, k, v, mask=None: attnlib.grouped_query_attention(q, k, v, mask), grouped_queries,
+                   "grouped_query_attention", _grouped, "tests/core/test_grouped_queries.py",
+                   ("test_keys_are_not_copied",)),
+    "latent_attention": Adapter(_latents),
+    "quantise_keys": Adapter(_codes),
     "tile_update": Adapter(_tile_update),
     "online_attention": Adapter(
         lambda q, k, v, block_size, mask=None: attnlib.tiled_attention(q, k, v, mask, block=block_size)),
