@@ -239,6 +239,7 @@ def backward(xp, q, k, v, out, lse, d_out, d_lse, mask, how, d_mask):
     """Gradients with respect to ``q``, ``k`` and ``v``; those of the mask are added to ``d_mask``."""
     dq, dk, dv = xp.empty_like(q), xp.zeros_like(k), xp.zeros_like(v)
     first, second = (_memory(xp, q, how, how.block[1]) for _ in range(2))
+    part = _new(xp, q, how.together * max(how.block) * max(q.shape[-1], v.shape[-1]))
     exp = _exp(xp)
     for rows, tiles in _row_blocks(xp, q, k, how):
         for heads in _heads(q.shape[:-2], how.together):
@@ -256,7 +257,7 @@ def backward(xp, q, k, v, out, lse, d_out, d_lse, mask, how, d_mask):
                 p -= shift
                 exp(p, out=p)
                 dv_part, dk_part = dv[there], dk[there]
-                dv_part += p.mT @ d_rows
+                dv_part += _product(xp, part, p.mT, d_rows)
                 ds = _product(xp, second, d_rows, v[there].mT)
                 ds -= D
                 ds *= p
@@ -264,8 +265,8 @@ def backward(xp, q, k, v, out, lse, d_out, d_lse, mask, how, d_mask):
                     _add_to_mask(xp, d_mask, heads, rows, keys, ds)
                 if slope is not None:
                     ds *= slope
-                dq_rows += ds @ k[there]
-                dk_part += ds.mT @ queries
+                dq_rows += _product(xp, part, ds, k[there])
+                dk_part += _product(xp, part, ds.mT, queries)
             dq[here] = dq_rows * how.scale
     dk /= how.unit
     return dq, dk, dv
