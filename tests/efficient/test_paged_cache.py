@@ -185,6 +185,17 @@ def test_without_a_free_block_nothing_changes():
     assert cache.tables([b])[1].tolist() == [8]
 
 
+def test_blocks_are_taken_all_or_none_the_copy_of_a_shared_one_included():
+    cache, x = PagedCache(4, 4, 1, 1), np.ones((1, 10, 1))
+    a = cache.start()
+    cache.append(a, x[:, :6], x[:, :6])
+    b = cache.fork(a)
+    with pytest.raises(ValueError, match="of the 4 blocks 2 are free; 3 more are needed"):
+        cache.append(b, x, x)
+    assert cache.tables([b])[0].tolist() == [[0, 1]] and cache.pool.users == [2, 2, 0, 0]
+    assert cache.pool.free == [3, 2] and cache.tables([b])[1].tolist() == [6]
+
+
 def test_blocks_are_of_the_librarys_own_type(lib):
     cache = PagedCache(2, 4, 1, 3, like=lib.array(np.empty(0, np.float16)))
     a = cache.start()
