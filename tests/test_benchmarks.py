@@ -202,7 +202,7 @@ def test_a_peer_that_is_not_there_is_named(monkeypatch, capsys, no_file_is_writt
     case = Case("A1 something", 1.0, pytest.fail, pytest.fail, needs="no_such_package")
     monkeypatch.setattr(run, "TABLE", of_the_table(case))
     assert run.table(("",)) == 0
-    (row,) = json.loads(no_file_is_written.read_text())["rows"]
+    (row,) = json.loads(no_file_is_written.read_text(encoding="utf-8"))["rows"]
     assert row["verdict"] == "left out" and row["why"] == "no_such_package is not installed"
     said = capsys.readouterr().out
     assert "Left out: A1 something, for no_such_package is not installed." in said
@@ -221,7 +221,7 @@ def test_a_miss_is_told_and_explained_no_further_than_its_reason_goes(
     case = Case("H9 seconds of something", 1.0, lambda: value, unit="s", gap=gap)
     monkeypatch.setattr(run, "TABLE", of_the_table(case))
     assert run.table(("",)) == status
-    (row,) = json.loads(no_file_is_written.read_text())["rows"]
+    (row,) = json.loads(no_file_is_written.read_text(encoding="utf-8"))["rows"]
     assert row["verdict"] == word == verdict(1.0, value, gap)
     assert row["median"] == (None if math.isinf(value) else value)
     said = capsys.readouterr().out
@@ -234,7 +234,7 @@ def test_the_table_has_all_that_its_figures_depend_on(monkeypatch, capsys, no_fi
     one, two = (Case(f"{id} something", 2.0, lambda: 1.0, unit="s") for id in ("A1", "B1"))
     monkeypatch.setattr(run, "TABLE", of_the_table(one, two))
     assert run.table(("B",)) == 0
-    results = json.loads(no_file_is_written.read_text())
+    results = json.loads(no_file_is_written.read_text(encoding="utf-8"))
     assert [row["id"] for row in results["rows"]] == ["B1"]
     assert {"processor", "threads", "attnlib", "torch", "numpy", "transformers", "gflops", "gigabytes",
             "load_before", "load_after"} <= set(results)  # fmt: skip
