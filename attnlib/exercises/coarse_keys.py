@@ -86,7 +86,8 @@ def _cases():
     levels = np.array([[0.0, -1.0, 5.0], [3.0, 2.0, 5.3], [1.0, 0.0, 5.9], [2.0, 1.0, 5.6]])
     return [
         Case("6 keys of 4 features, one of them loud, in 4 bits", (few, 4),
-             hint="Which numbers share a scale, those of a channel or those of a token?"),
+             hint="Follow one channel on paper. Which of its keys is to get code 0, which the last code, and "
+             "what do they get?"),
         Case("the same keys in 2 bits", (few, 2), hint="How many codes are there with two bits, and which is "
              "the largest?"),
         Case("the same keys in 8 bits", (few, 8)),
@@ -144,6 +145,8 @@ _MISTAKES = (
               "levels.", {"levels": levels}) for levels in ("bits", "double", "square")),
     Mistake("cut_off", "You cut codes down to whole numbers. A cast does that too. Round to the nearest, and "
             "the error is half as large.", {"rounding": "down"}),
+    Mistake("cut_off", "You cut codes down to whole numbers. A cast does that too. Round to the nearest, and "
+            "the error is half as large.", {"rounding": "none"}),
     Mistake("rounded_up", "You round codes up. Round to the nearest.", {"rounding": "up"}),
     Mistake("rounded_up", "You add before you cut off, and too much. Round to the nearest.",
             {"rounding": "half_more"}),

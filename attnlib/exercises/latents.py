@@ -80,6 +80,9 @@ def _latent(q, q_pe, c, k_pe, w_uk, w_uv, *, scale="width", place="right", maps=
 
 
 def _softmax(scores, axis, shift):
+    if axis in ("causal", "causal_from_the_start"):
+        after = scores.shape[-1] - scores.shape[-2] if axis == "causal" else 0
+        scores, axis = np.where(np.tri(*scores.shape[-2:], after, bool), scores, -np.inf), -1
     if axis == "all":
         e = np.exp(scores - scores.max((-2, -1), keepdims=True))
         return e / e.sum((-2, -1), keepdims=True)
@@ -201,6 +204,8 @@ _MISTAKES = (
             {"axis": 0}),
     Mistake("softmax_over_all", "One softmax runs over queries and tokens together. Each query has its own.",
             {"axis": "all"}),
+    *(Mistake("causal", "Later tokens are hidden from a query. Here every query sees every "
+              "token.", {"axis": axis}) for axis in ("causal", "causal_from_the_start")),
     Mistake("overflow", "Large scores overflow in the exponential. Subtract each row's largest score first.",
             {"shift": "none"}),
     Mistake("one_shift", "You subtract the largest score of all. In a row far below it every exponential is "

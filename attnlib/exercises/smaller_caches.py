@@ -9,12 +9,14 @@ from attnlib.exercises.verdict import right, unanswered, wrong
 # ------------------------------------------------------------- what changes the size
 
 _FACTORS = np.array([1, 320 / 576, 0.3125, 16, 1])
+_NEAR = 0.006  # two decimals are enough
 _KNOWN_FACTORS = (
     (0, 1 / 2, "heads_counted", "(a) The latent is one for all heads. What of it is kept for each of them?"),
     (0, 2, "heads_counted", "(a) Fewer heads never need a larger cache. And is anything of a latent kept for "
      "each head?"),
     (1, 1 / 2, "rotated_key_forgotten", "(b) The latent is halved. What else is kept of a token stays as "
      "long as it was."),
+    (1, 256 / 576, "saved", "(b) That is the share that is saved. By which factor does the cache change?"),
     (1, 576 / 320, "turned_round", "(b) That is the old size by the new one. The cache gets smaller."),
     (1, 1, "latent_forgotten", "(b) The latent is what is kept, and it is half as long."),
     (2, 1 / 4, "scales_forgotten", "(c) From 16 bits to 4, that is the codes alone. Each group also keeps a "
@@ -24,6 +26,7 @@ _KNOWN_FACTORS = (
      "32 numbers."),
     (2, 0.625, "bytes_given", "(c) That is how many bytes a number takes. It took two before: give the "
      "factor."),
+    (2, 0.6875, "saved", "(c) That is the share that is saved. By which factor does the cache change?"),
     (2, 3.2, "turned_round", "(c) That is the old size by the new one. The cache gets smaller."),
     (2, 2.5, "bits_for_bytes", "(c) Four bits are half a byte."),
     (3, 1, "cache_shared", "(d) Do two conversations share what was said in one of them?"),
@@ -39,7 +42,7 @@ def cache_factors(answer):
     given, complaint = numbers(answer, (5,), "your answer")
     if complaint:
         return complaint
-    near = np.abs(given - _FACTORS) < 0.004
+    near = np.abs(given - _FACTORS) < _NEAR
     if near.all():
         return right(
             "A latent does not know how many heads will read it, and beside it stands a rotated key, which "
@@ -52,7 +55,7 @@ def cache_factors(answer):
     wrongs = np.flatnonzero(~near)
     told = "The others are right. " if len(wrongs) == 1 else ""
     for index, value, name, hint in _KNOWN_FACTORS:
-        if not near[index] and abs(given[index] - value) < 0.004:
+        if not near[index] and abs(given[index] - value) < _NEAR:
             return wrong(told + hint, name)
     first = wrongs[0]
     if given[first] < 0:
@@ -206,7 +209,7 @@ def break_per_token(answer):
     return right(
         f"Key {best} leads with {exact[best]:.3g}; per token key {winner} would win, {token[winner]:.3g} to "
         f"{token[best]:.3g}. One loud feature sets the scale of its whole token, and the quiet ones, which "
-        f"the query asks for, are rounded to nothing or doubled.{quiet}"
+        f"the query asks for, have to make do with its four levels.{quiet}"
     )
 
 
@@ -219,7 +222,10 @@ def _not_broken(q, k, best):
     spread = np.ptp(k, axis=-1)
     loud = np.abs(k).mean(0)
     told = f"Per token, key {best} still wins. "
-    if loud.max() < 3 * np.median(loud):
+    if k.shape[1] == 2:
+        return wrong(f"{told}A token of two features loses nothing: its least number and its largest always "
+                     "come back. Give the keys a third feature, between the others.", "two_features")
+    if loud.max() < 3 * loud[loud > 0].min():
         return wrong(f"{told}Its features are about equally large, and a scale fits them all. What would "
                      "make the scale of a token too coarse for the features that matter?", "no_loud_channel")
     if np.argmax(np.abs(q)) == loud.argmax() and np.ptp(k[:, loud.argmax()]) > 0:
