@@ -25,6 +25,10 @@ def _write(
         others = bool(table) and users[table[-1]] > 2
     if needed and not (full == "copied_too" and others):
         table.append(_take(users, table, free, counted))
+        if full.endswith("released") and len(table) > 1:
+            users[table[-2]] -= 1
+        if full == "copied_and_released" and len(table) > 1:
+            blocks[table[-1]] = blocks[table[-2]]
     elif others:
         old = table[-1]
         new = _take(users, table, free, counted)
@@ -147,6 +151,12 @@ _MISTAKES = (
             "table. The copy takes its place.", {"placed": "appended"}),
     Mistake("copy_not_in_table", "The copy is put behind the shared block, which stays in the table and is "
             "written to. The copy takes its place.", {"placed": "appended", "at": "by_length"}),
+    Mistake("as_it_was", "This does what the function of the exercise does: the new block is put behind the "
+            "shared one, and that one is written to.",
+            {"placed": "appended", "at": "by_length", "copied": "nothing", "released": "no"}),
+    Mistake("copy_not_in_table", "The new block is put behind the shared one, which is still in the table. "
+            "It takes its place; and look at what is in it, and at who still counts as a user of the old.",
+            {"placed": "appended", "copied": "nothing", "released": "no"}),
     Mistake("nothing_copied", "The new block is given the token alone. What stood in the shared one must be "
             "copied.", {"copied": "nothing"}),
     Mistake("first_slot_copied", "One slot is copied. All that is filled must be.", {"copied": "first"}),
@@ -165,6 +175,12 @@ _MISTAKES = (
             {"shared": "two"}),
     Mistake("full_block_copied", "A full block is copied when it is shared. Nobody writes into it: take a "
             "new one and leave it.", {"full": "copied_too"}),
+    Mistake("full_block_released", "A full block counts one user less when the next is taken, though the "
+            "conversation goes on reading it. Only who leaves a block for a copy is no longer its user.",
+            {"full": "released"}),
+    Mistake("full_block_released", "A full block is copied too, and counts one user less, though the "
+            "conversation goes on reading it. That is for a block that is left for a copy.",
+            {"full": "copied_and_released"}),
     Mistake("block_for_each_token", "Every token gets a block of its own. A block has room for more.",
             {"needs": "always"}),
     Mistake("block_too_early", "A new block is taken one token too early.", {"needs": "early"}),

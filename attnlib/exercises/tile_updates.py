@@ -13,7 +13,7 @@ from attnlib.exercises.function import Case, FunctionExercise, Mistake, rare_but
 @np.errstate(all="ignore")
 def _update(
     state, k, v, *, scale="width", axis=-1, top="row", block="softmax", of_block="lse", weights="right",
-    merged="right", kept="q",
+    weighed="lse", merged="right", kept="q",
 ):  # fmt: skip
     q, out, lse = state
     d = q.shape[1]
@@ -34,7 +34,7 @@ def _update(
         "minus": np.log(row) - m,
     }[of_block]  # fmt: skip
     both = np.logaddexp(lse, new_lse)
-    a, b = _weights(weights, lse, new_lse, both)
+    a, b = _weights(weights, lse, m if weighed == "max" else new_lse, both)
     a, b = (np.broadcast_to(x, lse.shape)[:, None] for x in (a, b))
     empty = np.isneginf(lse)[:, None]
     if weights.endswith("_after_the_first"):
@@ -46,6 +46,7 @@ def _update(
         "newest": new_lse, "oldest": np.where(first, new_lse, lse),
         "mean": np.where(first, new_lse, (lse + new_lse) / 2), "denominator": np.exp(both),
         "naive": np.log(np.exp(lse) + np.exp(new_lse)), "base_2": both / np.log(2), "never": lse,
+        "above_the_maximum": both - np.maximum(lse, m),
     }[merged]  # fmt: skip
     return (q * factor if kept == "scaled" else q), result, merged_lse
 
@@ -183,6 +184,8 @@ _MISTAKES = (
             "what they are logarithms of.", {"weights": "linear_after_the_first"}),
     Mistake("not_normalised", "The weights of the two parts count from the larger log-sum-exp and are not "
             "divided by their sum.", {"weights": "from_the_larger"}),
+    Mistake("not_normalised", "Both sums count from one maximum, and the output is not divided by what they "
+            "come to together.", {"weights": "from_the_larger", "weighed": "max", "block": "not_divided"}),
     Mistake("new_not_weighed", "The old output shrinks, and the block's enters with weight 1.",
             {"weights": "old_only"}),
     Mistake("old_not_weighed", "The block's output is weighed, and the old one keeps weight 1.",
@@ -212,6 +215,8 @@ _MISTAKES = (
             {"of_block": "max"}),
     Mistake("maximum_not_added", "The logarithm is of a sum that counts from the maximum, and the maximum is "
             "not added to it again.", {"of_block": "no_max"}),
+    Mistake("maximum_not_added", "The sum counts from the larger of old log-sum-exp and new maximum, and "
+            "that is not added to its logarithm again.", {"merged": "above_the_maximum"}),
     Mistake("maximum_subtracted", "The maximum is subtracted from the logarithm once more. It is to be "
             "added.",
             {"of_block": "minus"}),

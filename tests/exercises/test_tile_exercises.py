@@ -277,6 +277,36 @@ def faulty(blocks, users, table, length, token):
 def test_the_lesson_s_function_is_wrong():
     verdict = check("page_write", faulty)
     assert verdict.passed is False and "seven tokens, a fork" in verdict.message
+    assert verdict.misconception == "as_it_was"
+
+
+def mended_by_the_slot_alone(blocks, users, table, length, token):
+    """Written to the new block, which stands behind the shared one and is empty."""
+    if length % blocks.shape[1] == 0 or users[table[-1]] > 1:
+        table = [*table, int(np.flatnonzero(users == 0)[0])]
+        users[table[-1]] += 1
+    blocks[table[-1], length % blocks.shape[1]] = token
+    return blocks, users, table
+
+
+def left_whenever_a_block_is_taken(blocks, users, table, length, token):
+    slot = length % blocks.shape[1]
+    if slot == 0 or users[table[-1]] > 1:
+        new = int(np.flatnonzero(users == 0)[0])
+        users[new] += 1
+        if table:
+            blocks[new] = blocks[table[-1]]
+            users[table[-1]] -= 1
+        table = [*(table[:-1] if slot else table), new]
+    blocks[table[-1], slot] = token
+    return blocks, users, table
+
+
+@pytest.mark.parametrize("answer, name", [
+    (mended_by_the_slot_alone, "copy_not_in_table"), (left_whenever_a_block_is_taken, "full_block_released"),
+])  # fmt: skip
+def test_half_mended_functions_are_named(answer, name):
+    assert check("page_write", answer).misconception == name
 
 
 @pytest.mark.parametrize("answer, told", [
