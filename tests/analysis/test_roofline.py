@@ -12,31 +12,33 @@ def test_the_roof():
     assert Step(flops=30, bytes=12).intensity == 2.5
 
 
-def test_limits_are_those_of_the_best_try_and_threads_are_as_before(monkeypatch):
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_limits_are_those_of_the_best_try_of_one_thread(monkeypatch, two_threads):
     monkeypatch.setattr(roofline, "LARGE", 2**12)
     monkeypatch.setattr(roofline, "SIDE", 8)
     clock = iter([0, 5, 5, 7, 7, 13, 13, 14] + [0, 5, 5, 9, 9, 12])
     monkeypatch.setattr(roofline.time, "process_time", lambda: next(clock))
     wall = iter([0, 0.4, 0.6] + [0, 99])  # asked once three tries are made
     monkeypatch.setattr(roofline.time, "perf_counter", lambda: next(wall))
-    threads, seen = torch.get_num_threads(), []
-    mm = torch.mm
+    mm, seen = torch.mm, []
     monkeypatch.setattr(torch, "mm", lambda *a, **b: seen.append(torch.get_num_threads()) or mm(*a, **b))
     limits = machine_limits(0.5)
-    assert seen == [1, 1, 1, 1] and torch.get_num_threads() == threads
+    assert seen == [1, 1, 1, 1] and torch.get_num_threads() == 2
     assert limits == (2 * 8**3 / 1, 2 * 4 * 2**12 / 3)
 
 
-def test_threads_are_as_before_where_measuring_fails(monkeypatch):
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
+def test_threads_are_as_before_where_measuring_fails(monkeypatch, two_threads):
     monkeypatch.setattr(torch, "mm", lambda *a, **b: 1 / 0)
-    try:
-        with pytest.raises(ZeroDivisionError):
-            machine_limits(0.1)
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(threads)
+    with pytest.raises(ZeroDivisionError):
+        machine_limits(0.1)
+    assert torch.get_num_threads() == 2
 
 
 def test_the_work_of_steps():
