@@ -1,6 +1,7 @@
 """How the whole suite runs: one thread, no GPU, no network, notebooks by nbval."""
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -53,8 +54,10 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Tell nbval what our own tags mean."""
+    """Refuse names that differ between processes, on which a parallel run fails; tell nbval of our tags."""
     for item in items:
+        if re.search(" at 0x[0-9a-f]", item.nodeid):
+            raise pytest.UsageError(f"the name of a test holds an address; give it an id: {item.nodeid}")
         cell = getattr(item, "cell", None)
         if cell is None:
             continue

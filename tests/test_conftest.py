@@ -52,7 +52,8 @@ def test_the_network_ends_at_this_machine():
 
 
 def browser_test():
-    return SimpleNamespace(get_closest_marker=lambda name: name == "browser")
+    return SimpleNamespace(
+        nodeid="cell",get_closest_marker=lambda name: name == "browser")
 
 
 def test_a_missing_browser_skips_and_fails_in_ci(conftest, monkeypatch):
@@ -69,7 +70,8 @@ def test_a_missing_browser_skips_and_fails_in_ci(conftest, monkeypatch):
 def cell_item(tags, **attn):
     marks = []
     cell = SimpleNamespace(metadata={"tags": tags, "attn": attn})
-    return SimpleNamespace(cell=cell, options={"check": True}, add_marker=marks.append, marks=marks)
+    add = {"add_marker": marks.append, "marks": marks}
+    return SimpleNamespace(nodeid="a cell", cell=cell, options={"check": True}, **add)
 
 
 def test_our_tags_reach_nbval(conftest):
@@ -77,16 +79,23 @@ def test_our_tags_reach_nbval(conftest):
     absent = cell_item(["needs-model"], needs="no_such")
     one_of_two = cell_item(["needs-model"], needs="json no_such")
     present = cell_item(["needs-model"], needs="json re")
-    conftest.pytest_collection_modifyitems([plain, measured, absent, one_of_two, present, object()])
+    no_cell = SimpleNamespace(nodeid="test_b")
+    conftest.pytest_collection_modifyitems([plain, measured, absent, one_of_two, present, no_cell])
     assert [item.options["check"] for item in (plain, measured)] == [True, False]
     assert [len(item.marks) for item in (plain, absent, one_of_two, present)] == [0, 1, 1, 0]
     for item in (absent, one_of_two):
         assert item.marks[0].kwargs["reason"] == f"{conftest.NO_MODEL}: no_such"
 
 
+def test_a_name_that_holds_an_address_is_refused(conftest):
+    with pytest.raises(pytest.UsageError, match="holds an address; give it an id: test_a"):
+        conftest.pytest_collection_modifyitems([SimpleNamespace(nodeid=f"test_a[{object()!r}]")])
+
+
 def test_what_was_left_out_is_counted_with_what_brings_it(conftest):
     def skipped(reason):
-        return SimpleNamespace(longrepr=("test.py", 3, f"Skipped: {reason}"))
+        return SimpleNamespace(
+        nodeid="cell",longrepr=("test.py", 3, f"Skipped: {reason}"))
 
     reports = [skipped(conftest.NO_GOLDEN)] * 2 + [skipped(conftest.NO_BROWSER), skipped("Windows")]
     reports += [skipped(f"{conftest.NO_MODEL}: no_such")] * 3 + [skipped(f"{conftest.NO_PEER}: entmax")]

@@ -83,7 +83,7 @@ FOOLED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("test, misconception", FOOLED, ids=lambda x: str(x)[:24])
+@pytest.mark.parametrize("test, misconception", FOOLED, ids=[name for _, name in FOOLED])
 def test_what_fools_a_detector_is_told(test, misconception):
     verdict = check("counted_twice", test, show=False)
     assert verdict.passed is False and verdict.misconception == misconception, verdict
@@ -106,6 +106,6 @@ def test_a_model_says_what_it_takes():
 
 
 @pytest.mark.parametrize("n", [24, 36])
-@pytest.mark.parametrize("name, make, twice", [m[:3] for m in _MODELS], ids=lambda x: str(x)[:30])
+@pytest.mark.parametrize("name, make, twice", [m[:3] for m in _MODELS], ids=[m[0] for m in _MODELS])
 def test_the_models_are_what_they_are_said_to_be(name, make, twice, n):
     assert uneven(table(make(n), n)) is twice

@@ -81,7 +81,7 @@ PATTERNS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("rule, name, words", PATTERNS, ids=lambda x: str(x)[:40])
+@pytest.mark.parametrize("rule, name, words", PATTERNS, ids=lambda x: getattr(x, "__name__", str(x)[:40]))
 def test_other_answers_are_told_what_is_wrong(rule, name, words):
     verdict = check("sparse_picture", rule, show=False)
     assert verdict.passed is False and verdict.misconception == name, verdict.message
