@@ -67,7 +67,7 @@ def counted(n, d, memory):
 
 
 @pytest.mark.parametrize(
-    "n, d, memory", [(7, 2, 2), (40, 4, 40), (64, 8, 1000), (4096, 64, 51_200), (1, 1, 1)]
+    "n, d, memory", [(7, 2, 2), (40, 4, 40), (40, 4, 32), (64, 8, 1000), (4096, 64, 51_200), (1, 1, 1)]
 )
 def test_accesses_are_what_the_algorithm_moves(n, d, memory):
     assert flash_accesses(n, d, memory) == counted(n, d, memory)
