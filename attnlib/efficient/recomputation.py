@@ -25,4 +25,4 @@ class Tiles(torch.autograd.Function):
         q, k, v, mask, out, lse = ctx.saved_tensors
         d_mask = torch.zeros_like(mask, dtype=q.dtype) if ctx.needs_input_grad[3] else None
         dq, dk, dv = backward(array_namespace(q), q, k, v, out, lse, d_out, d_lse, mask, ctx.how, d_mask)
-        return dq, dk, dv, d_mask if d_mask is None else d_mask.to(mask.dtype), None
+        return dq, dk, dv, d_mask, None
