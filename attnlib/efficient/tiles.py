@@ -42,8 +42,8 @@ def tiled_attention(
     softcap : float > 0, optional
         Scaled scores ``s`` become ``softcap * tanh(s / softcap)``, before the mask.
     block : int >= 1, or two of them, optional
-        Queries and keys in a tile; need not divide the lengths. When left out, 128 or 256 queries and 512
-        keys. The result does not depend on it, up to rounding.
+        Queries and keys in a tile; need not divide the lengths. When left out, 256 queries and 256
+        or 512 keys. The result does not depend on it, up to rounding.
     return_lse : bool
         Return the logarithm of each query's softmax denominator too.
 
@@ -285,7 +285,7 @@ def _prepared(q, k, v, mask, causal, scale, softcap, block):
     # multiplies head by head anyway.
     together = min(8 if is_torch_namespace(xp) else 1, math.prod(q.shape[-3:-2]))
     if block is None:
-        block = (256 if together == 1 else 128), 512
+        block = 256, (512 if together == 1 else 256)
     height, width = block if isinstance(block, tuple | list) and len(block) == 2 else (block, block)
     height, width = (valid_length(n, "block") for n in (height, width))
     if pattern is not None:
