@@ -90,7 +90,12 @@ def row(case):
     found = {"id": case.id, "case": name, "target": case.target, "unit": case.unit}
     if case.needs and importlib.util.find_spec(case.needs) is None:
         return {**found, "verdict": "left out", "why": f"{case.needs} is not installed"}
-    figure = measured(case)
+    try:
+        figure = measured(case)
+    except ImportError as error:
+        if not case.needs:
+            raise
+        return {**found, "verdict": "left out", "why": f"{case.needs} cannot be imported ({error})"}
     found |= {**figure._asdict(), "verdict": verdict(case.target, figure.median, case.gap)}
     return found | {"why": case.gap.why} if found["verdict"] == "explained" else found
 

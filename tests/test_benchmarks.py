@@ -209,6 +209,19 @@ def test_a_peer_that_is_not_there_is_named(monkeypatch, capsys, no_file_is_writt
     assert "0 of 1 targets met" in said
 
 
+def test_a_peer_that_cannot_be_imported_is_named(monkeypatch, capsys, no_file_is_written):
+    def broken():
+        raise ModuleNotFoundError("No module named 'its_helper'")
+
+    case = Case("A1 something", 1.0, lambda: None, broken, needs="json")
+    monkeypatch.setattr(run, "TABLE", of_the_table(case))
+    assert run.table(("",)) == 0
+    assert "json cannot be imported (No module named 'its_helper')" in capsys.readouterr().out
+    monkeypatch.setattr(run, "TABLE", of_the_table(case._replace(needs="")))
+    with pytest.raises(ModuleNotFoundError):
+        run.table(("",))
+
+
 @pytest.mark.parametrize(
     "value, gap, word, status",
     [(0.9, None, "met", 0), (0.9, Gap(1.5, "slow memory"), "met", 0), (1.2, None, "missed", 1),
