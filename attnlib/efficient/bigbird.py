@@ -182,9 +182,8 @@ def bigbird_attention(q, k, v, block_size, random_blocks, *, counting="once", ma
     table, counted = (xp.asarray(x, device=on) for x in _listed(n_blocks, random_blocks, counting))
     if len(table) != heads:
         raise ValueError(f"random_blocks must have the {heads} heads of q; got {len(table)}")
+    check_key_mask(mask, k)
     real = xp.ones((1, n), dtype=xp.bool, device=on) if mask is None else mask
-    if mask is not None:
-        check_key_mask(namespace(q=q, mask=mask), mask, (*q.shape[:-2], 1, n))
     real = xp.matrix_transpose(xp.broadcast_to(real, (*q.shape[:-2], 1, n)))
 
     def blocked(x):

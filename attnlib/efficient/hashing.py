@@ -7,7 +7,8 @@ from array_api_compat import device
 
 from attnlib.core.arrays import check_number, kind_of, namespace, valid_length
 from attnlib.core.shapes import working_arrays
-from attnlib.core.softmaxes import finite_shift, shifted_exp
+from attnlib.core.softmaxes import shifted_exp
+from attnlib.efficient.merging import merge_attention
 
 
 def lsh_buckets(x, n_buckets, rounds=1, *, seed=0):
@@ -196,10 +197,8 @@ def lsh_attention(qk, v, buckets, chunk_size, *, causal=False, scale=None):
     out, lse = (
         xp.take_along_axis(xp.reshape(x, (*before[:-1], -1, x.shape[-1])), rank, axis=-2) for x in (out, lse)
     )
-    share = xp.exp(lse - finite_shift(xp, xp.max(lse, axis=-3, keepdims=True)))
-    total = xp.sum(share, axis=-3)
-    alone = total == 0
-    out = xp.sum(share * out, axis=-3) / xp.where(alone, 1, total)
+    out, lse = merge_attention(xp.unstack(out, axis=-3), xp.unstack(lse[..., 0], axis=-2))
+    alone = (lse == -math.inf)[..., None]
     return xp.astype(xp.where(alone, v, out), dtype, copy=False)
 
 

@@ -121,8 +121,8 @@ def linear_attention(
     phi = _mapping(xp, feature_map)
     table = _table(xp, state, normalize, phi(k[..., :1, :]), v) if state is not None else None
     v = _counted(xp, v, normalize)
+    check_key_mask(mask, k)
     if mask is not None:
-        check_key_mask(namespace(q=q, mask=mask), mask, (*k.shape[:-2], 1, n_key))
         v = xp.where(xp.matrix_transpose(mask), v, 0)  # what is hidden adds nothing and counts nothing
 
     both = min(n_query, n_key) if causal else 0  # the queries and keys that meet step by step
@@ -231,8 +231,8 @@ def linear_attention_weights(q, k, mask=None, *, causal=False, feature_map=elu_p
     check_settings(causal=causal, eps=eps)
     phi = _mapping(xp, feature_map)
     products = phi(q) @ phi(k).mT
+    check_key_mask(mask, k)
     if mask is not None:
-        check_key_mask(namespace(q=q, mask=mask), mask, (*k.shape[:-2], 1, k.shape[-2]))
         products = xp.where(mask, products, 0)
     if causal:
         products = xp.where(causal_mask(q.shape[-2], k.shape[-2], like=q), products, 0)

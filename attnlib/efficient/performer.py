@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attnlib.core.arrays import namespace, valid_length, working_dtype
+from attnlib.core.arrays import valid_length, working_dtype
 from attnlib.core.positions import made_like
 from attnlib.core.sampling import generator_of
 from attnlib.core.shapes import working_arrays
@@ -272,8 +272,8 @@ def performer_attention(q, k, v, projection, mask=None, *, causal=False, strict=
     xp, dtype, (q, k, v) = working_arrays({"q": q, "k": k, "v": v}, Q_K_V)
     strict = causal if strict is None else strict
     check_settings(causal=causal, strict=strict, eps=0.0)
+    check_key_mask(mask, k)
     if mask is not None:
-        check_key_mask(namespace(q=q, mask=mask), mask, (*k.shape[:-2], 1, k.shape[-2]))
         k = xp.where(xp.matrix_transpose(mask), k, 0)  # no padding may be the largest of the sequence
     shift, eps = (None, 0.0) if strict else ("sequence", 1e-4)
     q = positive_features(q, projection, shift="position", eps=eps)

@@ -1,6 +1,6 @@
 """TransNormer: linear attention without a denominator, and softmax attention within blocks."""
 
-from attnlib.core.arrays import namespace, valid_length
+from attnlib.core.arrays import valid_length
 from attnlib.core.scaled_dot_product import attention
 from attnlib.core.shapes import working_arrays
 from attnlib.efficient.linear import Q_K_V, check_settings, elu_plus_one, linear_attention
@@ -100,8 +100,8 @@ def diag_attention(q, k, v, mask=None, *, block_size=64, causal=False, scale=Non
     axes = {"q": (..., "L", "d"), "k": (..., "L", "d"), "v": (..., "L", "dv")}
     xp, dtype, (q, k, v) = working_arrays({"q": q, "k": k, "v": v}, axes)
     length, size = q.shape[-2], valid_length(block_size, "block_size")
+    check_key_mask(mask, k)
     if mask is not None:
-        check_key_mask(namespace(q=q, mask=mask), mask, (*k.shape[:-2], 1, length))
         mask = xp.matrix_transpose(mask)
 
     def within(start, stop, size):

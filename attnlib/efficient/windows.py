@@ -65,8 +65,7 @@ def windowed_attention(q, k, v, left, right=0, *, first=0, mask=None, scale=None
     left, right, first = _reach(left, "left"), _reach(right, "right"), _reach(first, "first")
     n_key = k.shape[-2]
     seen = xp.ones((1, n_key), dtype=xp.bool, device=device(k)) if mask is None else mask
-    if mask is not None:
-        check_key_mask(namespace(q=q, mask=mask), mask, (*k.shape[:-2], 1, n_key))
+    check_key_mask(mask, k)
     extra = None
     if first:
         j = xp.arange(n_key, device=device(k))
@@ -116,8 +115,11 @@ def banded_attention(xp, q, k, v, left, right, seen, extra=None, scale=None):
     return xp.reshape(out, (*q.shape[:-2], n_blocks * size, v.shape[-1]))[..., :n_query, :]
 
 
-def check_key_mask(xp, mask, shape):
-    """Raise where ``mask`` is no boolean array that broadcasts to ``shape``, which is ``(..., 1, Lk)``."""
+def check_key_mask(mask, k):
+    """Raise where there is a mask, and it is no boolean array that broadcasts to ``(..., 1, Lk)``."""
+    if mask is None:
+        return
+    xp, shape = namespace(k=k, mask=mask), (*k.shape[:-2], 1, k.shape[-2])
     if kind_of(xp, mask.dtype) != "bool":
         raise TypeError(f"mask must be boolean (True = may be seen); got dtype {mask.dtype}")
     got = (1,) * (len(shape) - mask.ndim) + tuple(mask.shape)
