@@ -160,20 +160,24 @@ _REACH = (
 
 def sparse_reach(answer):
     """Four numbers of layers."""
-    given, complaint = numbers(answer, (4,), "your answer")
+    return _counted(answer, _REACH, "reach", (
+        "Windows add their reach, growing rates nearly double it, a first token is one step away from "
+        "everyone, and a stride alone never leaves its own residue."))
+
+
+def _counted(answer, parts, name, end):
+    """The verdict on a number for each part: the first that is wrong is told what it would be right of."""
+    given, complaint = numbers(answer, (len(parts),), "your answer")
     if complaint:
         return complaint
-    rightly = sum(value == layers for value, (_, layers, *_) in zip(given, _REACH, strict=True))
-    for value, (part, layers, told, hint) in zip(given.tolist(), _REACH, strict=True):
-        if value != layers:
+    rightly = sum(value == wanted for value, (_, wanted, *_) in zip(given, parts, strict=True))
+    for value, (part, wanted, told, hint) in zip(given.tolist(), parts, strict=True):
+        if value != wanted:
             said = told.get(value, f"Not {value:g}. {hint}")
-            name = f"reach_{part}_{value:g}" if value in told else f"reach_{part}"
-            return wrong(f"{rightly} of 4. ({part}) {said}", name, slip=rightly == 3)
-    return right(
-        "Windows add their reach, growing rates nearly double it, a first token is one step away from "
-        "everyone, "
-        "and a stride alone never leaves its own residue."
-    )
+            name = f"{name}_{part}_{value:g}" if value in told else f"{name}_{part}"
+            slip = rightly == len(parts) - 1
+            return wrong(f"{rightly} of {len(parts)}. ({part}) {said}", name, slip=slip)
+    return right(end)
 
 
 # ------------------------------------------------------------- who notices the last token
@@ -208,19 +212,9 @@ _FUTURE = (
 
 def sparse_future(answer):
     """Five numbers of outputs that change with the last of eight tokens."""
-    given, complaint = numbers(answer, (5,), "your answer")
-    if complaint:
-        return complaint
-    rightly = sum(value == count for value, (_, count, *_) in zip(given, _FUTURE, strict=True))
-    for value, (part, count, told, hint) in zip(given.tolist(), _FUTURE, strict=True):
-        if value != count:
-            said = told.get(value, f"Not {value:g}. {hint}")
-            name = f"future_{part}_{value:g}" if value in told else f"future_{part}"
-            return wrong(f"{rightly} of 5. ({part}) {said}", name, slip=rightly == 4)
-    return right(
+    return _counted(answer, _FUTURE, "future", (
         "A mask answers for one layer, its powers for several; a global token makes everything two steps "
-        "away. What is mixed before the scores are made, no mask takes apart again."
-    )
+        "away. What is mixed before the scores are made, no mask takes apart again."))
 
 
 # ------------------------------------------------------------- a key that hashing misses
