@@ -3,16 +3,13 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
+from drawn import normal
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlib import attention, bigbird_attention, bigbird_counts, bigbird_random_blocks, padding_mask
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-12}
-
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape)
 
 
 def qkv(*before, n=12, d=4, dv=3):

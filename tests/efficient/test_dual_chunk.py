@@ -1,21 +1,13 @@
 import numpy as np
 import pytest
 import torch
+from drawn import qkv
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlib import attention, dual_chunk_attention, dual_chunk_positions, rope, rope_frequencies, softmax
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-11}
-
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape)
-
-
-def qkv(*before, n_query=9, n_key=9, d=4, dv=3):
-    return (normal(*before, n_query, d), normal(*before, n_key, d, seed=1),
-            normal(*before, n_key, dv, seed=2))  # fmt: skip
 
 
 def distance(i, j, chunk, farthest):

@@ -3,16 +3,13 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
+from drawn import normal
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlib import attention, lsh_attention, lsh_buckets, lsh_counts
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-11}
-
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape)
 
 
 def counts_by_hand(buckets, chunk_size, causal):

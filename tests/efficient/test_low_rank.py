@@ -1,21 +1,17 @@
+from functools import partial
+
+import drawn
 import numpy as np
 import pytest
 import torch
+from drawn import normal
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlib import attention, linformer_attention
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-12}
-
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape)
-
-
-def qkv(*before, n_query=5, n_key=7, d=4, dv=3):
-    return (normal(*before, n_query, d), normal(*before, n_key, d, seed=1),
-            normal(*before, n_key, dv, seed=2))  # fmt: skip
+qkv = partial(drawn.qkv, n_query=5, n_key=7)
 
 
 @given(

@@ -1,14 +1,11 @@
 import numpy as np
 import pytest
 import torch
+from drawn import normal
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlib import attention, low_rank_basis
-
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape)
 
 
 @given(st.integers(1, 6), st.integers(1, 6), st.sampled_from([(), (2,), (2, 3)]), st.integers(0, 99))

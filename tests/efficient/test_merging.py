@@ -1,20 +1,17 @@
 import math
+from functools import partial
 
+import drawn
 import numpy as np
 import pytest
 import torch
+from drawn import normal
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlib import attention, causal_mask, logsumexp, merge_attention, tiled_attention
 
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape)
-
-
-def qkv(*before, n_query=5, n_key=9, d=4, dv=3):
-    return normal(*before, n_query, d), normal(*before, n_key, d, seed=1), normal(*before, n_key, dv, seed=2)
+qkv = partial(drawn.qkv, n_query=5)
 
 
 def parts(q, k, v, mask, cuts):

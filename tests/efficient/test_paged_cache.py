@@ -1,14 +1,11 @@
 import numpy as np
 import pytest
 import torch
+from drawn import normal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlib import BlockPool, PagedCache, attention, grouped_query_attention, paged_attention
-
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape)
 
 
 def scattered(lengths, block_size=3, kv_heads=2, d=4, dv=5, seed=0):

@@ -3,6 +3,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from drawn import BOTH, normal
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,12 +20,6 @@ from attnlib import (
 )
 
 CLOSE = {"rtol": 1e-8, "atol": 1e-10}
-BOTH = pytest.mark.parametrize("array", [np.ascontiguousarray, lambda x: torch.from_numpy(np.array(x))],
-                               ids=["numpy", "torch"])  # fmt: skip
-
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape)
 
 
 def qkv(*before, n_query=9, n_key=9, d=4, dv=3, length=0.5):

@@ -1,15 +1,12 @@
 import numpy as np
 import pytest
 import torch
+from drawn import normal
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlib import GroupedQueryAttention, pooled_heads
 from attnlib.layers.grouped_query import rotary_turns
-
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape)
 
 
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 3), st.sampled_from([(), (1,), (4,)]))

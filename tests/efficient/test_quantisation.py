@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from drawn import normal
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -8,10 +9,6 @@ from hypothesis.extra.numpy import arrays
 from attnlib import quantise
 
 BITS = st.sampled_from([2, 4, 8])
-
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape)
 
 
 def by_hand(x, bits, axis, group_size, symmetric):

@@ -1,8 +1,11 @@
 import math
+from functools import partial
 
+import drawn
 import numpy as np
 import pytest
 import torch
+from drawn import normal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import scaled_dot_product_attention
@@ -20,14 +23,7 @@ from attnlib.efficient.patterns import between, causal, first, per_head, strided
 from attnlib.efficient.tiles import row_blocks
 
 SETTINGS = ("full", {}), ("causal", {"causal": True})
-
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape)
-
-
-def qkv(*before, n_query=7, n_key=9, d=4, dv=3):
-    return normal(*before, n_query, d), normal(*before, n_key, d, seed=1), normal(*before, n_key, dv, seed=2)
+qkv = partial(drawn.qkv, n_query=7)
 
 
 def plain(q, k, v, mask=None, causal=False, scale=None, softcap=None):

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from drawn import BOTH, normal, qkv
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,17 +19,6 @@ from attnlib import (
 )
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-11}
-BOTH = pytest.mark.parametrize("array", [np.ascontiguousarray, lambda x: torch.from_numpy(np.array(x))],
-                               ids=["numpy", "torch"])  # fmt: skip
-
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape)
-
-
-def qkv(*before, n_query=9, n_key=9, d=4, dv=3):
-    return (normal(*before, n_query, d), normal(*before, n_key, d, seed=1),
-            normal(*before, n_key, dv, seed=2))  # fmt: skip
 
 
 def normed(x, eps=1e-6):

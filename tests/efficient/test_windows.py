@@ -1,23 +1,18 @@
 import tracemalloc
+from functools import partial
 
+import drawn
 import numpy as np
 import pytest
 import torch
+from drawn import normal
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlib import attention, between, causal, first, padding_mask, window, windowed_attention
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-12}
-
-
-def normal(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape)
-
-
-def qkv(*before, n_query=70, n_key=70, d=4, dv=3):
-    return (normal(*before, n_query, d), normal(*before, n_key, d, seed=1),
-            normal(*before, n_key, dv, seed=2))  # fmt: skip
+qkv = partial(drawn.qkv, n_query=70, n_key=70)
 
 
 def pattern(left, right, n_first):
