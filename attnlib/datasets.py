@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from attnlib.core.arrays import valid_length
 from attnlib.translation.corpus import translation_pairs as translation_pairs
 
 # Beside this file in an installed package, one folder up in a checkout.
@@ -48,6 +49,15 @@ class WordCounts(NamedTuple):
 
     words: tuple[str, ...]
     counts: np.ndarray
+
+
+class Sessions(NamedTuple):
+    """What customers bought, in order: a row for each, filled up with 0, which is no item."""
+
+    zh: tuple[str, ...]
+    en: tuple[str, ...]
+    items: np.ndarray
+    decided: np.ndarray
 
 
 class FirstMap(NamedTuple):
@@ -134,6 +144,61 @@ def library_books():
     )
 
 
+def shop_sessions():
+    """What 72 customers bought one after the other, written by hand (card: ``data/shop_sessions.md``).
+
+    Returns
+    -------
+    Sessions
+        ``zh``, ``en``: names of the ids, the first of which, ``<pad>``, is no item; ``items`` (72, 8)
+        int64, from 4 to 8 ids a row, then zeros; ``decided`` (72, 8) bool: earlier items call for this one.
+
+    Examples
+    --------
+    >>> shop = shop_sessions()
+    >>> [shop.en[i] for i in shop.items[0] if i], shop.decided[0, :4]
+    (['badminton racket', 'shuttlecocks', 'water bottle', 'grip tape'], array([False,  True, False,  True]))
+    """
+    data = _read("shop_sessions.json")
+    return _sessions(data, data["sessions"])
+
+
+def generated_sessions(n, seed=0):
+    """Sessions drawn by the rules of `shop_sessions`, to train on: none is among those written by hand.
+
+    Two draws in three have two themes, the others one. A present stands before three of ten things that
+    were called for, and before one of ten themes. Draws shorter than 4 or longer than 8 are thrown away.
+
+    Parameters
+    ----------
+    n : int >= 1
+    seed : int
+
+    Returns
+    -------
+    Sessions
+        As of `shop_sessions`, with ``n`` rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``n`` is no positive integer.
+
+    Examples
+    --------
+    >>> shop = generated_sessions(1000)
+    >>> shop.items.shape, bool((shop.items[:, :4] > 0).all())
+    ((1000, 8), True)
+    """
+    data, rng = _read("shop_sessions.json"), np.random.default_rng(seed)
+    n, drawn, by_hand = valid_length(n, "n"), [], data["sessions"]
+    while len(drawn) < n:
+        session = _drawn_session(rng, data)
+        if 4 <= len(session) <= 8 and session not in by_hand:
+            drawn.append(session)
+    return _sessions(data, drawn)
+
+
 def word_counts():
     """The words of the standard library's docstrings (card: ``data/word_counts.md``).
 
@@ -189,6 +254,46 @@ def first_map():
     """
     data = _read("first_map.json")
     return FirstMap(tuple(data["zh"]), tuple(data["en"]), np.array(data["weights"]))
+
+
+def _drawn_session(rng, data):
+    def present(chance):
+        return data["gifts"][rng.integers(len(data["gifts"]))] if rng.random() < chance else []
+
+    session = []
+    for theme in rng.permutation(len(data["themes"]))[: 1 if rng.random() < 1 / 3 else 2]:
+        first, second, third = data["themes"][theme]
+        session += [*present(0.1), first, *present(0.3), second]
+        if rng.random() < 0.5:
+            session += [data["asides"][rng.integers(len(data["asides"]))], *present(0.3), third]
+    return session
+
+
+def _sessions(data, sessions):
+    names = ["<pad>", *(item["en"] for item in data["items"])]
+    items = np.zeros((len(sessions), 8), dtype=np.int64)
+    decided = np.zeros(items.shape, dtype=bool)
+    for row, session in enumerate(sessions):
+        items[row, : len(session)] = [names.index(name) for name in session]
+        decided[row, : len(session)] = list(_decided(data, session))
+    return Sessions(("<pad>", *(item["zh"] for item in data["items"])), tuple(names), items, decided)
+
+
+def _decided(data, session):
+    """Which items are called for by earlier ones, the last call first."""
+    themes, gifts = ({first: rest for first, *rest in data[kind]} for kind in ("themes", "gifts"))
+    called, theme = [], None
+    for item in session:
+        yield called[-1:] == [item]
+        if called[-1:] == [item]:
+            called.pop()
+        elif item in themes:
+            theme = item
+            called.append(themes[item][0])
+        elif item in gifts:
+            called += reversed(gifts[item])
+        else:  # an aside
+            called.append(themes[theme][1])
 
 
 def _read(name):

@@ -1,7 +1,17 @@
+import re
+
 import numpy as np
 
 from attnlib import attention_weights
-from attnlib.datasets import _DATA, library_books, running_example, shop_titles, word_counts
+from attnlib.datasets import (
+    _DATA,
+    generated_sessions,
+    library_books,
+    running_example,
+    shop_sessions,
+    shop_titles,
+    word_counts,
+)
 
 
 def test_running_example_has_the_course_sentence_and_one_kind_a_token():
@@ -31,6 +41,49 @@ def test_shop_and_library_agree_with_their_cards():
     assert library.keys.shape == (6, 6) and library.contents.shape == (6, 5)
     np.testing.assert_allclose(library.contents.sum(1), 1)
     assert all(len(shop.zh) == len(shop.en) == 6 for shop in (shop, library))
+
+
+# The rules of the card once more, as a pattern over one letter an item: a theme's three things are f, s, t,
+# a is an aside, and a present is written out.
+PRESENT = "(mw|dwg)?"
+SESSION = re.compile(f"({PRESENT}f{PRESENT}s(a{PRESENT}t)?)+")
+LETTERS = "fst" * 8 + "dmwg" + "aaaa"
+
+
+def letters(row):
+    return "".join(LETTERS[i - 1] for i in row[row > 0])
+
+
+def test_sessions_written_by_hand_keep_the_rules_of_their_card():
+    shop = shop_sessions()
+    assert (
+        len(shop.zh) == len(set(shop.zh)) == len(set(shop.en)) == 33 and shop.zh[0] == shop.en[0] == "<pad>"
+    )
+    assert shop.items.shape == shop.decided.shape == (72, 8) == (len({*map(tuple, shop.items)}), 8)
+    for row, decided in zip(shop.items, shop.decided, strict=True):
+        length = (row > 0).sum()
+        assert 4 <= length <= 8 and (row[length:] == 0).all()
+        assert SESSION.fullmatch(letters(row)), [shop.en[i] for i in row]
+        for i, letter in enumerate(letters(row)):
+            assert decided[i] == (letter in "stwg")
+            if letter in "st":  # of the theme that was begun last
+                first = max(j for j in range(i) if letters(row)[j] == "f")
+                assert row[i] - row[first] == "fst".index(letter)
+        assert not decided[length:].any()
+    assert {*shop.items.ravel()} == {*range(33)}
+
+
+def test_generated_sessions_are_of_the_same_kind_and_none_was_written_by_hand():
+    shop, more = shop_sessions(), generated_sessions(500, seed=3)
+    assert (more.zh, more.en) == (shop.zh, shop.en) and more.items.shape == (500, 8)
+    assert all(SESSION.fullmatch(letters(row)) for row in more.items)
+    assert all(
+        (d == [x in "stwg" for x in letters(row).ljust(8)]).all() for row, d in zip(*more[2:], strict=True)
+    )
+    assert not {*map(tuple, more.items)} & {*map(tuple, shop.items)}
+    assert {*more.items.ravel()} == {*range(33)}
+    np.testing.assert_array_equal(generated_sessions(500, seed=3).items, more.items)
+    assert (generated_sessions(500, seed=4).items != more.items).any()
 
 
 def test_words_are_in_order_of_their_counts():
