@@ -32,11 +32,11 @@ def cases(small=False):
     for length, target in UNCACHED.items():
         name = f"E1 last of {length} tokens, against no cache"
         yield Case(name, target, *_without_cache(model, 40 if small else length),
-                   gap=Gap(1.5 * target, WEIGHTS))  # fmt: skip
+                   gap=Gap(1.3 * target, WEIGHTS))  # fmt: skip
     new = 8 if small else 496
     for needs, name, target, generated in peers.generators(SIZE):
         yield Case(f"E2 generate 496 tokens, against {name}", target, _ours(model, prompt, new),
-                   lambda generated=generated: generated(prompt, new), gap=Gap(target + 0.1, WEIGHTS),
+                   lambda generated=generated: generated(prompt, new), gap=Gap(target + 0.05, WEIGHTS),
                    needs=needs)  # fmt: skip
     for length, target in GROWING.items():
         name = f"E3 last of {length} tokens, against a cache grown by torch.cat"

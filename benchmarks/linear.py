@@ -21,21 +21,22 @@ def cases(small=False):
     """The rows D1 to D4."""
     for length, target in FORWARD.items():
         name = f"D1 linear attention of {length} tokens, causal, forward, against the fused softmax"
-        yield Case(name, target, *_sides(softmax, 200 if small else length), gap=Gap(1.5 * target, MEMORY))
+        yield Case(name, target, *_sides(softmax, 200 if small else length), gap=Gap(1.35 * target, MEMORY))
     for length, target in AT_ONCE.items():
         name = f"D2 linear attention of {length} tokens, causal, forward, against all chunks at once"
         yield Case(name, target, *_sides(at_once, 192 if small else length))
     for length, target in BACKWARD.items():
         name = f"D3 linear attention of {length} tokens, causal, with backward, against the fused softmax"
         sides = _sides(softmax, 200 if small else length, backward=True)
-        yield Case(name, target, *sides, gap=Gap(1.5 * target, MEMORY))
+        yield Case(name, target, *sides, gap=Gap(1.35 * target, MEMORY))
     for other, name, target, needs in (
         (performer, "performer-pytorch on a processor", 0.12, "performer_pytorch"),
         (token_by_token, "a loop over tokens", 0.10, ""),
         (with_all_tables, "a table of sums for each token", 0.02, ""),
     ):
         name = f"D4 linear attention of 1024 tokens, causal, forward, against {name}"
-        yield Case(name, target, *_sides(other, 128 if small else 1024), needs=needs)
+        sides = _sides(other, 128 if small else 1024)
+        yield Case(name, target, *sides, gap=Gap(1.35 * target, MEMORY), needs=needs)
 
 
 def _sides(other, length, backward=False):

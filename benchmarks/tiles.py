@@ -23,14 +23,14 @@ def cases(small=False):
     """The rows B1 to B5, C1 and C2: heads of 64 features, eight but where it is said."""
     for length in (1024, 2048, 4096):
         name = f"B1 tiles of torch, {length} tokens, causal, forward, against the fused kernel"
-        yield Case(name, 1.25, *_torch(_fused, SMALL if small else length), gap=Gap(2.2, STEPS))
+        yield Case(name, 1.25, *_torch(_fused, SMALL if small else length), gap=Gap(1.8, STEPS))
     name = "B2 tiles of torch, 16384 tokens, one head, causal, forward, against the fused kernel"
-    yield Case(name, 1.6, *_torch(_fused, SMALL if small else 16384, heads=1), gap=Gap(2.4, STEPS))
+    yield Case(name, 1.6, *_torch(_fused, SMALL if small else 16384, heads=1), gap=Gap(2.0, STEPS))
     for length, target in {2048: 0.20, 4096: 0.18}.items():
         name = f"B3 tiles of torch, {length} tokens, causal, forward, against the explicit form"
         yield Case(name, target, *_torch(_explicit, SMALL if small else length))
     for other, row, kernel, targets, gaps in (
-        (_fused, "B4", "fused kernel", (1.25, 1.5), (Gap(2.0, STEPS), Gap(2.2, STEPS))),
+        (_fused, "B4", "fused kernel", (1.25, 1.5), (Gap(1.6, STEPS), Gap(1.8, STEPS))),
         (_explicit, "B5", "explicit form", (0.35, 0.65), (None, Gap(0.8, STEPS))),
     ):
         for causal, target, gap in zip((True, False), targets, gaps, strict=True):
@@ -40,7 +40,7 @@ def cases(small=False):
             yield Case(name, target, *sides, gap=gap)
     for length in (1024, 2048, 4096):
         name = f"C1 tiles of NumPy, {length} tokens, causal, forward, against the fused kernel"
-        yield Case(name, 1.6, *_numpy(_fused_on_arrays, SMALL if small else length), gap=Gap(2.4, STEPS))
+        yield Case(name, 1.6, *_numpy(_fused_on_arrays, SMALL if small else length), gap=Gap(2.0, STEPS))
     name = "C2 tiles of NumPy, 4096 tokens, causal, forward, against the explicit form"
     yield Case(name, 0.15, *_numpy(_explicit_on_arrays, SMALL if small else 4096), gap=Gap(0.3, PAGES))
 

@@ -677,6 +677,13 @@ def test_the_whole_table_brings_its_peers_and_some_rows_what_is_there(course, ch
 
 
 @posix
+def test_help_of_the_table_installs_nothing(course, checkout, capsys):
+    assert course.main(["bench", "--help"]) == 0
+    assert "bench [ID ...]" in capsys.readouterr().out
+    assert checkout.commands() == []
+
+
+@posix
 def test_comparisons_with_peers_bring_them(course, checkout):
     course.main(["test", "tests/core"])
     assert ".[peers]" not in checkout.commands()

@@ -74,6 +74,10 @@ class QuantisedCache(TokenCache):
                 raise ValueError(
                     f"{name} must have {wanted[0]} heads of {wanted[1]} features; got shape {tuple(x.shape)}"
                 )
+        if v.shape[:-1] != k.shape[:-1]:
+            raise ValueError(
+                f"v must have the sequences and tokens of k, {tuple(k.shape)}; got shape {tuple(v.shape)}"
+            )
         self.check(k.shape[0], k.shape[-2])
         self.length += k.shape[-2]
         return self.keys.append(k), self.values.append(v)

@@ -132,6 +132,7 @@ def test_errors_name_what_is_wrong():
         (lambda: kept(1, 3, 1, 8), ValueError, "the cache is for 2 sequences; got 1"),
         (lambda: kept(2, 2, 1, 8), ValueError, r"k must have 3 heads of 8 features.*\(2, 2, 1, 8\)"),
         (lambda: made().append(x, x[..., :4]), ValueError, r"v must have 3 heads.*\(2, 3, 1, 4\)"),
+        (lambda: made().append(x, x[:, :, [0, 0]]), ValueError, r"v must have the sequences and tokens of k"),
     ):
         with pytest.raises(error, match=says):
             call()
