@@ -58,10 +58,11 @@ def mix_experts(experts, alpha, *, normalize=False):
                 f"{name} must have shape ({shape[0]}, r), a row for each of alpha's {shape[0]} experts; "
                 f"got {tuple(z.shape)}"
             )
-    alpha, *weights = (xp.astype(x, working_dtype(xp, dtype), copy=False) for x in (alpha, *weights))
+    alpha = xp.astype(alpha, working_dtype(xp, float_dtype(xp, alpha=alpha)), copy=False)
     if normalize:
         total = xp.sum(alpha, axis=0)
         alpha = alpha / xp.where(total == 0, 1, total)
+    alpha, *weights = (xp.astype(x, working_dtype(xp, dtype), copy=False) for x in (alpha, *weights))
     columns = [alpha] * n if len(shape) == 1 else [alpha[:, i] for i in range(n)]
     mixed = [xp.astype(a @ z, dtype, copy=False) for a, z in zip(columns, weights, strict=True)]
     return mixed if several else mixed[0]

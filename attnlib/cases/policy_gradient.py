@@ -86,7 +86,7 @@ def kl_divergence(logits, reference):
     ----------
     Kullback and Leibler 1951, "On information and sufficiency". Sun, Cetin and Tang 2025, arXiv 2501.06252,
     section 3.1, writes the leash as ``KL(pi || ref)``. The public code's
-    ``F.kl_div(log_pi, log_ref, log_target=True)`` is the other one, ``KL(ref || pi)``: PyTorch's target is the
+    ``F.kl_div(log_pi, log_ref, log_target=True)`` is the other, ``KL(ref || pi)``: PyTorch's target is the
     first distribution. Its coefficient is 0 by default.
 
     Examples
@@ -100,9 +100,10 @@ def kl_divergence(logits, reference):
     xp, dtype, (p, q) = working_arrays({"logits": logits, "reference": reference}, axes)
     p, q = log_softmax(p), log_softmax(q)
     share = xp.exp(p)
-    gap = p - xp.where(share == 0, p, q)  # what p never says counts nothing, though its logarithm is infinite
-    gap = xp.where(share == 0, 0, gap)
-    return xp.astype(xp.sum(share * gap, axis=-1), dtype, copy=False)
+    p, q = (
+        xp.where(share == 0, 0, x) for x in (p, q)
+    )  # what p never says counts nothing, and is no inf - inf
+    return xp.astype(xp.sum(share * (p - q), axis=-1), dtype, copy=False)
 
 
 def _check_kinds(xp, actions, mask, n):
