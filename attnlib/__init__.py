@@ -63,6 +63,7 @@ _HOME = {
     "minimax_layer_kinds": "cases.minimax",
     "minimax_from_hugging_face": "cases.minimax_checkpoints",
     "MixtureOfExperts": "cases.mixture_of_experts",
+    "relative_flops": "cases.model_cost",
     "PolaLinearAttention": "cases.polaformer",
     "polarity_attention": "cases.polarity",
     "polarity_features": "cases.polarity",

@@ -1,5 +1,7 @@
 """Polarity: products of two positive parts, or of two negative ones, apart from products of one of each."""
 
+from numbers import Real
+
 from attnlib.core.arrays import check_number
 from attnlib.core.shapes import working_arrays
 from attnlib.efficient.linear import Q_K_V, linear_attention, linear_attention_weights
@@ -145,19 +147,19 @@ def polarity_weights(q, k, power=3.0, mask=None, *, eps=1e-6):
 
 def _checked(arrays, axes, power):
     """The namespace, the type of the result, and the arrays and the power to compute with."""
-    if not hasattr(power, "shape"):
+    if isinstance(power, Real) or not hasattr(power, "shape"):
         check_number(power, "power")
         if not power > 0:
             raise ValueError(f"power must be greater than 0; got {power!r}")
         xp, dtype, arrays = working_arrays(arrays, axes)
-        return xp, dtype, [*arrays, power]
+        return xp, dtype, [*arrays, float(power)]
     xp, dtype, (*work, power) = working_arrays({**arrays, "power": power}, axes)
-    for name, x in arrays.items():
-        sizes = (1,) * (x.ndim - power.ndim) + tuple(power.shape)
-        if name != "v" and (len(sizes) > x.ndim or any(p not in (1, n) for p, n in zip(sizes, x.shape))):
-            raise ValueError(
-                f"power must broadcast to {name}, {tuple(x.shape)}; got shape {tuple(power.shape)}"
-            )
+    for name in sorted(arrays.keys() - {"v"}):
+        shape, got = tuple(arrays[name].shape), tuple(power.shape)
+        if len(got) > len(shape) or any(
+            p not in (1, n) for p, n in zip(got[::-1], shape[::-1], strict=False)
+        ):
+            raise ValueError(f"power must broadcast to {name}, of shape {shape}; got shape {got}")
     return xp, dtype, [*work, power]
 
 

@@ -1,4 +1,4 @@
-"""SANA: linear attention by ReLU, softmax attention to a text, and a feed-forward net that sees neighbours."""
+"""SANA: linear attention by ReLU, attention to a text, and a feed-forward net that sees neighbours."""
 
 import torch
 from torch import nn

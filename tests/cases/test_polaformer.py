@@ -75,8 +75,10 @@ def by_its_definition(layer, x):
 
 def golden_layer(g, sr_ratio):
     cfg, start = json.loads(str(g["meta"]))["cfg"], f"p_sr{sr_ratio}."
-    layer = PolaLinearAttention(cfg["dim"], cfg["heads"], (cfg["H"], cfg["W"]), sr_ratio=sr_ratio,
-                                kernel_size=cfg["kernel"], alpha=cfg["alpha"], dtype=torch.float64)  # fmt: skip
+    layer = PolaLinearAttention(
+        cfg["dim"], cfg["heads"], (cfg["H"], cfg["W"]), sr_ratio=sr_ratio, kernel_size=cfg["kernel"],
+        alpha=cfg["alpha"], dtype=torch.float64,
+    )  # fmt: skip
     names = [name for name in g.files if name.startswith(start)]
     layer.load_state_dict({name.removeprefix(start): torch.from_numpy(g[name]) for name in names})
     return layer
