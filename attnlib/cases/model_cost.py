@@ -30,8 +30,8 @@ def relative_flops(kind, length, dim=6144, n_heads=64):
 
     References
     ----------
-    MiniMax 2025, arXiv 2501.08313, table 1, where the layers have a plain feed-forward part, ``4 d`` wide, and
-    no experts. Every query is charged for every key, also for those that a causal mask hides.
+    MiniMax 2025, arXiv 2501.08313, table 1: dense layers of ``12 d**2`` weights, as with a feed-forward part
+    ``4 d`` wide. Every query is charged for every key, also for those that a causal mask hides.
 
     Examples
     --------

@@ -5,8 +5,8 @@ from attnlib import relative_flops
 
 @pytest.mark.parametrize(
     "length, softmax, lightning, hybrid",
-    [(8 * 1024, 1.2223, 1.0079, 1.0347), (128 * 1024, 4.5556, 1.0079, 1.4513), (2**20, 29.4445, 1.0079, 4.5624)],
-)  # fmt: skip
+    [(2**13, 1.2223, 1.0079, 1.0347), (2**17, 4.5556, 1.0079, 1.4513), (2**20, 29.4445, 1.0079, 4.5624)],
+)
 def test_the_table_of_the_paper_evaluated_for_its_model(length, softmax, lightning, hybrid):
     for kind, wanted in (("softmax", softmax), ("lightning", lightning), ("hybrid", hybrid)):
         assert relative_flops(kind, length) == pytest.approx(wanted, abs=5e-5)
