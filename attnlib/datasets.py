@@ -68,6 +68,20 @@ class FirstMap(NamedTuple):
     weights: np.ndarray
 
 
+class Digits(NamedTuple):
+    """Small pictures of handwritten digits, and which digit each is."""
+
+    images: np.ndarray
+    labels: np.ndarray
+
+
+class Photographs(NamedTuple):
+    """Colour photographs, all of one size."""
+
+    names: tuple[str, ...]
+    images: np.ndarray
+
+
 def running_example():
     """The sentence that returns in most lessons: eight tokens, in both languages the same cuts.
 
@@ -294,6 +308,42 @@ def _decided(data, session):
             called += reversed(gifts[item])
         else:  # an aside
             called.append(themes[theme][1])
+
+
+def digits():
+    """Handwritten digits of 8x8 pixels, of the UCI repository (card: ``data/digits.md``).
+
+    Returns
+    -------
+    Digits
+        ``images`` (1797, 8, 8) uint8, from 0, paper, to 16, ink; ``labels`` (1797,) int64, 0 to 9.
+
+    Examples
+    --------
+    >>> images, labels = digits()
+    >>> images[0, 0].tolist(), int(labels[0])
+    ([0, 0, 5, 13, 9, 1, 0, 0], 0)
+    """
+    with np.load(_DATA / "digits.npz") as data:
+        return Digits(data["images"], data["labels"].astype(np.int64))
+
+
+def photographs():
+    """Two photographs, by danielbuechele and vultilion, CC BY 2.0 (card: ``data/photographs.md``).
+
+    Returns
+    -------
+    Photographs
+        ``names``, china and flower; ``images`` (2, 128, 192, 3) uint8: rows, columns, and red, green and
+        blue from 0 to 255.
+
+    Examples
+    --------
+    >>> photographs().names
+    ('china', 'flower')
+    """
+    with np.load(_DATA / "photographs.npz") as data:
+        return Photographs(tuple(map(str, data["names"])), data["images"])
 
 
 def _read(name):

@@ -5,8 +5,10 @@ import numpy as np
 from attnlib import attention_weights
 from attnlib.datasets import (
     _DATA,
+    digits,
     generated_sessions,
     library_books,
+    photographs,
     running_example,
     shop_sessions,
     shop_titles,
@@ -93,6 +95,27 @@ def test_words_are_in_order_of_their_counts():
     assert all(word.replace("'", "").isalpha() and word == word.lower() for word in words)
 
 
+def test_digits_are_as_the_card_says_and_look_like_their_labels():
+    images, labels = digits()
+    assert images.shape == (1797, 8, 8) and images.dtype == np.uint8
+    assert (images.min(), images.max()) == (0, 16)
+    assert labels.shape == (1797,) and labels.dtype == np.int64
+    assert np.bincount(labels).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+    middle = np.stack([images[labels == digit].mean(0) for digit in range(10)])
+    distance = ((images[:, None] - middle) ** 2).sum((-1, -2))
+    assert (distance.argmin(-1) == labels).mean() > 0.9
+
+
+def test_photographs_lie_upright_in_three_colours():
+    names, images = photographs()
+    assert names == ("china", "flower") and images.shape == (2, 128, 192, 3) and images.dtype == np.uint8
+    china, flower = images.astype(float)
+    assert china[:30, ..., 2].mean() > china[:30, ..., 0].mean()  # the sky is above, and blue
+    assert china[:30].mean() > china[-30:].mean()
+    middle, corner = flower[50:80, 80:110].mean((0, 1)), flower[:20, :20].mean((0, 1))
+    assert middle.argmax() == 0 and corner.argmin() == 0  # the flower is orange, the leaves are not
+
+
 def test_every_data_file_has_a_card_and_a_line_in_the_index():
     index = (_DATA / "README.md").read_text(encoding="utf-8")
     files = [p for p in _DATA.iterdir() if p.suffix not in (".md", "")]
@@ -106,4 +129,7 @@ def test_every_data_file_has_a_card_and_a_line_in_the_index():
 def test_callers_get_arrays_of_their_own():
     running_example().vectors[:] = 0
     shop_titles().prices[:] = 0
+    digits().images[:] = 0
+    photographs().images[:] = 0
+    assert digits().images.any() and photographs().images.any()
     assert running_example().vectors.sum() == 8 and shop_titles().prices.all()
