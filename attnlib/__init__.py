@@ -76,6 +76,8 @@ _HOME = {
     "polarity_weights": "cases.polarity",
     "kl_divergence": "cases.policy_gradient",
     "reinforce_loss": "cases.policy_gradient",
+    "refine_weights": "cases.refinement",
+    "refine_weights_stochastic": "cases.refinement",
     "relu_linear_attention": "cases.relu_linear",
     "MixFFN": "cases.sana",
     "SanaBlock": "cases.sana",

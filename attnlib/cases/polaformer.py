@@ -4,6 +4,7 @@ import torch
 from torch import nn
 from torch.nn.functional import interpolate, softplus
 
+from attnlib.cases.patches import valid_grid
 from attnlib.cases.polarity import polarity_attention
 from attnlib.core.arrays import check_number, valid_length
 from attnlib.layers.checks import check_tokens
@@ -135,13 +136,6 @@ class PolaLinearAttention(nn.Module):
                 state_dict[f"{prefix}qg.{part}"] = torch.cat([q, g])
                 state_dict[f"{prefix}kv.{part}"] = torch.cat([k, v])
         super()._load_from_state_dict(state_dict, prefix, *others)
-
-
-def valid_grid(grid):
-    """Rows and columns of an image, if it is two positive integers."""
-    if not isinstance(grid, tuple | list) or len(grid) != 2:
-        raise TypeError(f"grid must be two integers, rows and columns; got {grid!r}")
-    return tuple(valid_length(n, "grid") for n in grid)
 
 
 def check_image_tokens(x, width, grid):

@@ -4,7 +4,8 @@ import torch
 from torch import nn
 from torch.nn.functional import silu
 
-from attnlib.cases.polaformer import check_image_tokens, valid_grid
+from attnlib.cases.patches import valid_grid
+from attnlib.cases.polaformer import check_image_tokens
 from attnlib.cases.relu_linear import relu_linear_attention
 from attnlib.core.arrays import check_number, valid_length
 from attnlib.core.scaled_dot_product import attention
