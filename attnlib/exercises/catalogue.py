@@ -6,6 +6,7 @@ from attnlib.exercises import (
     circuits,
     coarse_keys,
     counted_twice,
+    crossed_out,
     cutoffs,
     decoders,
     dropout,
@@ -28,6 +29,7 @@ from attnlib.exercises import (
     orders,
     pages,
     positions,
+    refined,
     roles,
     rolling_cache,
     saturation,
@@ -98,6 +100,8 @@ EXERCISES = {
         linear,
         linear_states,
         feature_maps,
+        refined,
+        crossed_out,
     )
     for exercise in lesson.EXERCISES
 }
