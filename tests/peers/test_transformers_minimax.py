@@ -48,31 +48,29 @@ def test_scores(both):
 
 
 @torch.no_grad()
-def test_scores_with_a_cache(both):
-    """They ask the first layer how many tokens were read, and a lightning layer says none: we say it."""
+def test_scores_with_padding_on_the_left_at_once_and_in_pieces(both):
     ours, theirs = both
-    tokens, cache, past = some_tokens(2, 29), ours.new_cache(2, 29), None
-    for start, stop in ((0, 19), *((t, t + 1) for t in range(19, 29))):
-        out = theirs(tokens[:, start:stop], cache=past, use_cache=True,
-                     position_ids=torch.arange(start, stop)[None])  # fmt: skip
-        past = out.cache
-        got = ours(tokens[:, start:stop], cache=cache)
-        torch.testing.assert_close(got, out.logits, rtol=1e-4, atol=1e-4)
-
-
-@torch.no_grad()
-def test_scores_with_padding_on_the_left(both):
-    ours, theirs = both
-    tokens = some_tokens(3, 21)
+    tokens, cache = some_tokens(3, 21), ours.new_cache(3, 21)
     real = torch.arange(21) >= torch.tensor([0, 4, 13])[:, None]
-    expected = theirs(tokens, attention_mask=real.long()).logits
-    torch.testing.assert_close(ours(tokens, real)[real], expected[real], rtol=1e-4, atol=1e-4)
+    expected = theirs(tokens, attention_mask=real.long()).logits[real]
+    torch.testing.assert_close(ours(tokens, real)[real], expected, rtol=1e-4, atol=1e-4)
+    pieces = [(0, 15), (15, 16), (16, 17), (17, 21)]
+    parts = [ours(tokens[:, a:b], real[:, a:b], cache=cache) for a, b in pieces]
+    torch.testing.assert_close(torch.cat(parts, 1)[real], expected, rtol=1e-4, atol=1e-4)
 
 
 @torch.no_grad()
-def test_text_that_is_generated(both):
+def test_scores_and_text_with_a_cache(both):
+    """``generate`` says at which positions its tokens stand, and there is no padding.
+
+    Elsewhere transformers asks the first layer how many tokens were read, and a lightning layer answers none.
+    """
     ours, theirs = both
-    tokens = some_tokens(2, 5, seed=2)
-    expected = theirs.generate(tokens, attention_mask=torch.ones_like(tokens), max_new_tokens=12,
-                               do_sample=False, pad_token_id=0)  # fmt: skip
-    assert ours.generate(tokens, 12) == expected[:, 5:].tolist()
+    tokens, cache = some_tokens(2, 11, seed=2), ours.new_cache(2, 22)
+    out = theirs.generate(tokens, attention_mask=torch.ones_like(tokens), max_new_tokens=12, do_sample=False,
+                          pad_token_id=0, return_dict_in_generate=True, output_logits=True)  # fmt: skip
+    new = out.sequences[:, 11:]
+    got = [ours(tokens, cache=cache)[:, -1]]
+    got += [ours(new[:, t : t + 1], cache=cache)[:, -1] for t in range(11)]
+    torch.testing.assert_close(torch.stack(got), torch.stack(out.logits), rtol=1e-4, atol=1e-4)
+    assert ours.generate(tokens, 12) == new.tolist()
