@@ -99,8 +99,8 @@ def _selective(scores):
 
 def _does(scores):
     w = _selective(scores)
-    return bool((w[[RACKET, BOTTLE], SHOES] < GONE).all() and w[BOTTLE, SOCKS] < GONE
-                and w[RACKET, SOCKS] >= KEPT)  # fmt: skip
+    gone = (w[[RACKET, BOTTLE], SHOES] < GONE).all() and w[BOTTLE, SOCKS] < GONE
+    return bool(gone and w[RACKET, SOCKS] >= KEPT and (w[BOTTLE, RETURN:] >= KEPT).all())
 
 
 def _cell(i, j):
@@ -176,6 +176,13 @@ def crossed_out(answer):
             told + "The return takes both away, and the racket is to see the socks yet. Who crosses "
             "them out for the last purchase?",
             "both_at_once",
+        )
+    if any(i == BOTTLE for i, _ in cells):
+        return wrong(
+            told
+            + "The last purchase looks away by a score of its own. It is to go on looking at all that is "
+            "left, and not to see what was crossed out before it.",
+            "looks_away",
         )
     if len(cells) == 1:
         missing = "socks" if cells[0][1] == SHOES else "shoes"

@@ -94,9 +94,10 @@ def test_right_cells(answer):
     (cells((3, 0, 5), (4, 2, 5)), "first"),
     (cells((3, 1, 5), (3, 4, 5)), "future"),
     (cells((3, 1, 5), (5, 2, 5)), "late"),
-    (cells((3, 1, 5), (5, 4, 5)), "still_seen"),
+    (cells((3, 1, 5), (5, 4, 5)), "looks_away"),
     (cells((4, 1, 5), (4, 2, 5)), "late"),
     (cells((3, 1, 5), (2, 1, 5)), "still_seen"),
+    (cells((5, 1, -5), (5, 3, 5)), "negative"),
     (cells((3, 1, 50), (4, 2, 5)), "too_large"),
     (cells((3, 1, 5), (4, 2, 5), (4, 1, -5)), "too_many"),
 ])  # fmt: skip
