@@ -21,6 +21,7 @@ from attnlib.plots.tree import word_tree
 from attnlib.plots.vectors import plane
 from attnlib.plots.verdicts import caught_by
 from attnlib.plots.walks import walks
+from attnlib.plots.wirings import wirings
 
 __all__ = [
     "attention_heatmap",
@@ -40,5 +41,6 @@ __all__ = [
     "use_style",
     "walks",
     "weight_bars",
+    "wirings",
     "word_tree",
 ]
