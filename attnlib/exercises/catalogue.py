@@ -8,6 +8,7 @@ from attnlib.exercises import (
     counted_twice,
     crossed_out,
     cutoffs,
+    decays,
     decoders,
     dropout,
     feature_maps,
@@ -17,6 +18,7 @@ from attnlib.exercises import (
     induction,
     latents,
     leaks,
+    lightning_blocks,
     linear,
     linear_states,
     llama3,
@@ -26,6 +28,7 @@ from attnlib.exercises import (
     masked_attention,
     masks,
     multi_head,
+    needles,
     orders,
     pages,
     positions,
@@ -102,6 +105,9 @@ EXERCISES = {
         feature_maps,
         refined,
         crossed_out,
+        decays,
+        lightning_blocks,
+        needles,
     )
     for exercise in lesson.EXERCISES
 }
