@@ -72,7 +72,6 @@ _HOME = {
     "minimax_from_hugging_face": "cases.minimax_checkpoints",
     "MixtureOfExperts": "cases.mixture_of_experts",
     "relative_flops": "cases.model_cost",
-    "NeedleReader": "cases.needle",
     "needle_batch": "cases.needle",
     "image_from_patches": "cases.patches",
     "image_patches": "cases.patches",
