@@ -94,8 +94,8 @@ class ResidualNorm(nn.Module):
 
     References
     ----------
-    Sun et al. 2024, arXiv 2407.04620 (TTT), section 2.7; ``ResidualNorm`` of lucidrains/titans-pytorch, whose
-    names it has.
+    Sun et al. 2024, arXiv 2407.04620 (TTT); ``ResidualNorm`` of lucidrains/titans-pytorch, whose names it
+    has.
 
     Examples
     --------
