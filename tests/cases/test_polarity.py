@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import torch
@@ -159,7 +161,7 @@ def test_half_precision_integers_order_in_memory_and_inputs_unchanged(array):
     assert "float16" in str(out.dtype) and "float16" in str(polarity_weights(*half[:2])[0].dtype)
     wanted = polarity_attention(*(x.astype(np.float16).astype(float) for x in (q, k, v)))
     np.testing.assert_allclose(out, wanted, atol=2e-3)
-    single = polarity_attention(*(array(x.astype(np.float32)) for x in (q, k, v)), np.float64(3))
+    single = polarity_attention(*(array(x.astype(np.float32)) for x in (q, k, v)), Fraction(3))
     assert "float32" in str(single.dtype)
     np.testing.assert_allclose(single, polarity_attention(q, k, v), atol=1e-5)
     whole = [(3 * x).astype(int) for x in (q, k, v)]
