@@ -38,7 +38,9 @@ def minimax_from_hugging_face(state_dict, config):
 
     References
     ----------
-    ``models/minimax`` of Hugging Face transformers, whose defaults are taken where ``config`` is silent.
+    ``models/minimax`` of Hugging Face transformers, whose defaults are taken where ``config`` is silent. In
+    5.24, where the first layer is linear and nobody passes ``position_ids``, its cache counts no tokens, and
+    what it decodes step by step is not what it gives for the whole text.
 
     Examples
     --------

@@ -60,7 +60,7 @@ def needle_batch(n, length=48, questions=16, *, n_names=64, n_things=16, fillers
         raise ValueError(f"fillers must be at least 0; got {fillers}")
     if fillers + questions > length:
         raise ValueError(
-            f"fillers and a pair for each question must fit into length, {length}; got {fillers} + {questions}"
+            f"fillers and a pair a question must fit into length, {length}; got {fillers} + {questions}"
         )
     if not isinstance(generator, torch.Generator):
         raise TypeError(f"generator must be a torch.Generator; got {type(generator).__name__}")
