@@ -75,9 +75,8 @@ def forgetting_attention(q, k, v, log_forget, mask=None, *, window=None, scale=N
     if xp.any(log_forget > 0):
         found = float(xp.max(log_forget))
         raise ValueError(f"log_forget must be at most 0, the logarithm of a gate; got {found:g}")
-    visible = between(-1 if window is None else valid_length(window, "window") - 1, 0).mask(
-        n_query, n_key, like=q
-    )
+    left = -1 if window is None else valid_length(window, "window") - 1
+    visible = between(left, 0).mask(n_query, n_key, like=q)
     if mask is not None:
         namespace(q=q, mask=mask)
         check_mask(xp, mask, (*q.shape[:-1], n_key))
@@ -91,5 +90,5 @@ def _decay(xp, log_forget, n_query):
     shut = log_forget == -math.inf
     total = xp.cumulative_sum(xp.where(shut, 0, log_forget), axis=-1)
     crossed = xp.cumulative_sum(xp.astype(shut, xp.int64), axis=-1)
-    (at_query, crossed_at_query) = (x[..., -n_query:, None] for x in (total, crossed))
+    at_query, crossed_at_query = (x[..., -n_query:, None] for x in (total, crossed))
     return at_query - total[..., None, :], crossed_at_query == crossed[..., None, :]

@@ -100,6 +100,8 @@ def test_a_gate_of_zero_hides_all_before_it(array):
     for start, end in ((0, 3), (3, 5), (5, 7)):
         part = [x[..., start:end, :] for x in (q, k, v)] + [log_forget[..., start:end]]
         np.testing.assert_allclose(out[..., start:end, :], forgetting_attention(*part), **CLOSE)
+    late = forgetting_attention(*map(array, (q[..., -3:, :], k, v, log_forget)))
+    np.testing.assert_allclose(late, out[..., -3:, :], **CLOSE)
 
 
 def test_a_token_alone_is_decoded_as_in_the_whole():
