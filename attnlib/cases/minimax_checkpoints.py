@@ -44,8 +44,8 @@ def minimax_from_hugging_face(state_dict, config):
 
     Examples
     --------
-    >>> config = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24}
-    >>> minimax_from_hugging_face({"model.embed_tokens.weight": torch.zeros(5, 8)}, config)
+    >>> config = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 8, "intermediate_size": 24}
+    >>> minimax_from_hugging_face({"model.embed_tokens.weight": torch.zeros(5, 32)}, config)
     Traceback (most recent call last):
     ...
     ValueError: the state dict has no model.layers.0.self_attn.q_proj.weight
