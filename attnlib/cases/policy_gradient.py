@@ -100,9 +100,8 @@ def kl_divergence(logits, reference):
     xp, dtype, (p, q) = working_arrays({"logits": logits, "reference": reference}, axes)
     p, q = log_softmax(p), log_softmax(q)
     share = xp.exp(p)
-    p, q = (
-        xp.where(share == 0, 0, x) for x in (p, q)
-    )  # what p never says counts nothing, and is no inf - inf
+    # What p never says counts nothing, and would be inf - inf.
+    p, q = (xp.where(share == 0, 0, x) for x in (p, q))
     return xp.astype(xp.sum(share * (p - q), axis=-1), dtype, copy=False)
 
 
