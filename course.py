@@ -492,6 +492,11 @@ def slides(arguments):
     return run("tools/slides.py", *arguments)
 
 
+def site(arguments):
+    set_up("site")
+    return run("tools/make_book.py", *arguments)
+
+
 def bench(arguments):
     if {"-h", "--help"} & set(arguments[:1]):
         say("Usage: python3 course.py bench [ID ...]\n\n"
@@ -657,6 +662,7 @@ WORDS = {
     "test": (test, "[pytest arguments]", "run every test, or those that pytest is told to run"),
     "build": (build, "[NN ...] [--remeasure]", "run lessons and write them with their outputs"),
     "slides": (slides, "[NN ...] [--check]", "make the offline slides of lessons, in slides/"),
+    "site": (site, "[--check]", "make the book of all lessons, in site/"),
     "reset": (reset, "NN", "lay a fresh copy of a lesson beside yours"),
     "homework": (homework, "WORD ...", "release and grade homework; homework alone lists its words"),
     "bench": (bench, "[ID ...]", "measure attnlib against PyTorch and other packages"),

@@ -1,0 +1,128 @@
+"""The book's pages, from the committed notebooks: each lesson, a front page, the terms, the map."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import lesson
+import nbformat
+from deck import page
+
+from attnlib.plots import lesson_map
+from attnlib.plots.course_map import LESSONS, PARTS, lines_of_need
+from attnlib.plots.notebook import png
+
+ROOT = Path(__file__).resolve().parents[2]
+TERM_TABLE = re.compile(r"^\| term \| 术语 \| here \|\n\|[-| ]+\|\n((?:\|.*\|\n?)+)", re.M)
+
+
+@dataclass
+class Page:
+    """A lesson as the book shows it."""
+
+    lesson: lesson.Lesson
+    title: str
+    aim: str
+    terms: list  # of (English, Chinese, how it is meant)
+
+    @property
+    def name(self):
+        return self.lesson.path.stem
+
+
+def write_source(folder, paths):
+    """Write what Sphinx reads into an empty folder. Returns the pages of the lessons."""
+    pages = [lesson_page(path) for path in paths]
+    for page in pages:
+        text = nbformat.writes(with_alternatives(page.lesson.notebook))
+        (folder / page.lesson.path.name).write_text(text, encoding="utf-8")
+    (folder / "first_map.png").write_bytes((ROOT / "docs" / "first_map.png").read_bytes())
+    (folder / "course_map.png").write_bytes(png(lesson_map()))
+    (folder / "index.md").write_text(front(pages), encoding="utf-8")
+    (folder / "terms.md").write_text(terms(pages), encoding="utf-8")
+    return pages
+
+
+def lesson_page(path):
+    read = lesson.read(path)
+    text = "\n\n".join(cell.source for cell in read.markdown_cells)
+    title = re.search(r"^# (.+)", text, re.M)
+    aim = re.search(r"^\*(You will be able to .+)\*$", text, re.M)
+    if not title or not aim:
+        raise ValueError(f"{path.name} has no title, or no line '*You will be able to ...*' below it")
+    table = TERM_TABLE.search(text)
+    rows = [tuple(cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1])
+            for row in (table[1] if table else "").splitlines()]  # fmt: skip
+    return Page(read, title[1], aim[1], rows)
+
+
+def with_alternatives(notebook):
+    """The notebook with each picture's words where Sphinx looks for them."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            alt = output.get("metadata", {}).get("image/png", {}).get("alt")
+            if alt:
+                cell.metadata["mystnb"] = {"image": {"alt": alt}}
+    return notebook
+
+
+def front(pages):
+    """The front page, in Markdown."""
+    by_number = {page.lesson.number: page for page in pages}
+    lines = [
+        "# Self-attention, from a dictionary to long contexts", "",
+        "Attention, built step by step: each lesson begins with a situation, lets you predict, runs, and "
+        "explains. These are the pages as they were run. To run them yourself, and to have your answers "
+        "checked, get the course's folder and call `python3 course.py lab`; each page can also be "
+        "downloaded as a notebook.", "",
+        "```{image} first_map.png", ":alt: The attention map of a trained translator. Each English word of "
+        "I ate an apple, it was sweet, looks at the Chinese word that it translates; the comma looks more "
+        "at another word than at its own mark.", "```", "",
+        "A small translator, trained for this course, reads eight Chinese words and writes English. Each row "
+        "shows where it looked while it wrote that word.", "",
+        f"Who has little time takes the short path: {short_path(by_number)}. The "
+        "[index of terms](terms.md) has each term in English and Chinese.", "",
+        "## What leads to what", "",
+        "```{image} course_map.png", f":alt: {lines_of_need()}", "```", "",
+    ]  # fmt: skip
+    for part, title in (("", "Before you start"), *PARTS.items()):
+        here = [by_number[each.number] for each in LESSONS if each.part == part and each.number in by_number]
+        if not here:
+            continue
+        lines += [f"## {part} {title}".replace("  ", " "), ""]
+        lines += [f"[{page.title}]({page.name}.ipynb)\n: {page.aim}\n" for page in here]
+        lines += ["```{toctree}", ":hidden:", f":caption: {f'{part} · {title}' if part else title}", ""]
+        lines += [*(page.name for page in here), "```", ""]
+    return "\n".join([*lines, "```{toctree}", ":hidden:", ":caption: Index", "", "terms", "```", ""])
+
+
+
+def short_path(by_number):
+    links = [f"[{each.number}]({by_number[each.number].name}.ipynb)" for each in LESSONS
+             if each.short and each.number in by_number]  # fmt: skip
+    return ", ".join(links)
+
+
+def terms(pages):
+    """The index of terms, in Markdown: each once, with all lessons that explain it."""
+    found = {}
+    for page in pages:
+        for english, chinese, _ in page.terms:
+            found.setdefault((english, chinese), []).append(page)
+    lines = ["# Index of terms", "", "Each term in English and Chinese, and the lessons that explain it.", "",
+             "| term | 术语 | lesson |", "|---|---|---|"]  # fmt: skip
+    for english, chinese in sorted(found, key=lambda term: term[0].lower().lstrip("`$")):
+        links = ", ".join(f"[{page.lesson.number}]({page.name}.ipynb)" for page in found[english, chinese])
+        lines.append(f"| {english} | {chinese} | {links} |")
+    return "\n".join([*lines, ""])
+
+
+
+def copy_parts(folder):
+    """MathJax and the fonts of the decks, beside the pages."""
+    for wheel, inside, name, files in page.PARTS:
+        for file, target in files.items():
+            if name != "reveal" or target.startswith("fonts/"):
+                page.copy(page.wheel_folder(wheel, inside) / file, folder / name / target)
+    for name in ("AttnSansSC-Regular.ttf", "OFL.txt"):
+        page.copy(page.CHINESE / name, folder / "chinese" / name)
