@@ -44,7 +44,7 @@ def minimax_from_hugging_face(state_dict, config):
 
     Examples
     --------
-    >>> config = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 8, "intermediate_size": 24}
+    >>> config = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 8, "intermediate_size": 8}
     >>> minimax_from_hugging_face({"model.embed_tokens.weight": torch.zeros(5, 32)}, config)
     Traceback (most recent call last):
     ...
