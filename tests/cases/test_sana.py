@@ -174,6 +174,17 @@ def test_block_by_its_definition(B, H, W, S, bias, qk_norm, flat, seed):
     np.testing.assert_allclose(got, y, rtol=1e-7, atol=1e-8)
 
 
+def test_parameters_bear_the_names_of_diffusers():
+    maps = {f"to_{name}.weight" for name in "qkv"} | {"to_out.0.weight", "to_out.0.bias"}
+    biases = {f"to_{name}.bias" for name in "qkv"}
+    norms = {"norm_q.weight", "norm_k.weight"}
+    assert SanaLinearAttention(8, 2).state_dict().keys() == maps
+    assert SanaLinearAttention(8, 2, bias=True, qk_norm=True).state_dict().keys() == maps | biases | norms
+    assert SanaCrossAttention(8, 2).state_dict().keys() == maps | biases
+    names = {name.split(".")[0] for name in SanaBlock(8, 2).state_dict()}
+    assert names == {"attn1", "attn2", "ff", "scale_shift_table"}
+
+
 # Positions
 
 

@@ -109,6 +109,14 @@ def test_without_positions_the_order_of_squares_is_seen_by_the_convolution_alone
         assert (sighted(permuted(images, order)) - sighted(images)).abs().max() > 0.01
 
 
+def test_the_convolution_sees_the_neighbours_of_a_square_on_the_grid():
+    model = a_model(attention=lambda q, k, v: v, mix_ffn=True)  # nothing else mixes tokens
+    x = drawn(1, 12, 12).requires_grad_()
+    model.layers[0](x)[0, 5].sum().backward()  # row 1, column 1, of 3 rows and 4 columns
+    seen = x.grad[0].abs().sum(-1).reshape(3, 4) > 0
+    assert seen[:, :3].all() and not seen[:, 3].any()
+
+
 def test_gradients_reach_every_parameter():
     for settings in ({}, {"mix_ffn": True, "positions": False}):
         for kind in ("softmax", "relu", "polarity"):
