@@ -54,7 +54,8 @@ def checked(check, browser, path, pictures):
 def parsed(arguments):
     parser = argparse.ArgumentParser(prog="course.py site", description="Build the book, in site/.")
     parser.add_argument("--check", action="store_true", help="open every page in Chromium, without a network")
-    parser.add_argument("--pictures", type=Path, metavar="DIR", help="check, and save a PNG of every page in DIR")
+    parser.add_argument("--pictures", type=Path, metavar="DIR",
+                        help="check, and save a PNG of every page in DIR")
     options = parser.parse_args(arguments)
     options.check = options.check or options.pictures is not None
     return options

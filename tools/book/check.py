@@ -1,4 +1,4 @@
-"""What a browser sees of the book: nothing asked of a network, formulas drawn, words found, no one shut out."""
+"""What a browser sees of the book: nothing asked of a network, formulas drawn, words found."""
 
 from dataclasses import dataclass, field
 
@@ -17,6 +17,8 @@ AFTER_FORMULAS = """() => {
   const ready = () => { window.bookReady = true; };
   window.MathJax && MathJax.Hub ? MathJax.Hub.Queue(ready) : ready();
 }"""
+BARE_PICTURES = "all => all.filter(image => !image.alt.trim()).map(image => image.src)"
+WIDER_THAN_WINDOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 # Without fetching the styles anew, which a browser refuses to a page from a file.
 RULES = {"resultTypes": ["violations"], "preload": False}
 
@@ -64,13 +66,13 @@ def check_page(chromium, folder, name, mode, report, pictures=None):
             report.formulas += page.locator(".MathJax").count()
             undrawn = page.locator(".math.notranslate").filter(has_not=page.locator(".MathJax")).count()
             found += [f"{name}: {undrawn} formulas are not drawn"] * bool(undrawn)
-            found += [f"{name}: {error}" for error in page.locator(".merror, .MathJax_Error").all_inner_texts()]
-            found += [f"{name}: the picture {image} has no words that stand for it"
-                      for image in page.eval_on_selector_all(
-                          "article img", "all => all.filter(i => !i.alt.trim()).map(i => i.src)")]  # fmt: skip
+            errors = page.locator(".merror, .MathJax_Error").all_inner_texts()
+            found += [f"{name}: {error}" for error in errors]
+            bare = page.eval_on_selector_all("article img", BARE_PICTURES)
+            found += [f"{name}: the picture {image} has no words that stand for it" for image in bare]
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 800})
-            over = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            over = page.evaluate(WIDER_THAN_WINDOW)
             found += [f"{name}: {over} px stand out of a window of {width} px"] * (over > 0)
         page.set_viewport_size({"width": WIDTHS[0], "height": 800})
         if pictures:

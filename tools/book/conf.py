@@ -1,4 +1,4 @@
-"""Settings of the book: Sphinx reads the pages that pages.py wrote, with the outputs stored in the notebooks."""
+"""Settings of the book: Sphinx reads what pages.py wrote, with the outputs stored in the notebooks."""
 
 from book.words import EnglishAndChinese
 

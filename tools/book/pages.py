@@ -6,7 +6,8 @@ from pathlib import Path
 
 import lesson
 import nbformat
-from deck import page
+from deck.page import CHINESE, copy, wheel_folder
+from deck.page import PARTS as DECK_PARTS
 
 from attnlib.plots import lesson_map
 from attnlib.plots.course_map import LESSONS, PARTS, lines_of_need
@@ -120,9 +121,9 @@ def terms(pages):
 
 def copy_parts(folder):
     """MathJax and the fonts of the decks, beside the pages."""
-    for wheel, inside, name, files in page.PARTS:
+    for wheel, inside, name, files in DECK_PARTS:
         for file, target in files.items():
             if name != "reveal" or target.startswith("fonts/"):
-                page.copy(page.wheel_folder(wheel, inside) / file, folder / name / target)
+                copy(wheel_folder(wheel, inside) / file, folder / name / target)
     for name in ("AttnSansSC-Regular.ttf", "OFL.txt"):
-        page.copy(page.CHINESE / name, folder / "chinese" / name)
+        copy(CHINESE / name, folder / "chinese" / name)
