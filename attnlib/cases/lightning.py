@@ -5,7 +5,14 @@ from numbers import Real
 
 from array_api_compat import device
 
-from attnlib.core.arrays import check_number, float_dtype, namespace, valid_length, whole_number
+from attnlib.core.arrays import (
+    check_number,
+    float_dtype,
+    namespace,
+    valid_length,
+    whole_number,
+    working_dtype,
+)
 from attnlib.core.positions import alibi_slopes, made_like
 from attnlib.core.shapes import working_arrays
 from attnlib.efficient.linear import _split
@@ -53,13 +60,14 @@ def lightning_slopes(n_heads, *, rule="minimax", like=None):
     >>> lightning_slopes(3, rule="hugging_face").round(4)
     array([0.1575, 0.0248, 0.0039])
     """
-    check_rule(rule)
+    if not isinstance(rule, str) or rule not in ("minimax", "hugging_face"):
+        raise ValueError(f"rule must be 'minimax' or 'hugging_face'; got {rule!r}")
     if rule == "minimax":
         return alibi_slopes(n_heads, like=like)
     n_heads = valid_length(n_heads, "n_heads")
     xp, on, dtype = made_like(like)
-    dtype = alibi_slopes(1, like=like).dtype
-    return 2.0 ** -xp.asarray([8 * h / n_heads for h in range(1, n_heads + 1)], dtype=dtype, device=on)
+    exponents = [8 * h / n_heads for h in range(1, n_heads + 1)]
+    return 2.0 ** -xp.asarray(exponents, dtype=working_dtype(xp, dtype), device=on)
 
 
 def lightning_rates(n_heads, layer, n_layers, *, rule="minimax", like=None):
@@ -311,12 +319,6 @@ def gated_linear_attention(q, k, v, log_gates, *, scale=None, block_size=64, sta
     fades = [xp.cumulative_sum(block, axis=-2) for block in _split(xp, gates[..., None], sizes)]
     q = q * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     return _in_blocks(xp, q, k, v, fades, sizes, state, return_state, dtype)
-
-
-def check_rule(rule):
-    """Raise where ``rule`` is none of the two that the slopes follow."""
-    if not isinstance(rule, str) or rule not in ("minimax", "hugging_face"):
-        raise ValueError(f"rule must be 'minimax' or 'hugging_face'; got {rule!r}")
 
 
 def _in_blocks(xp, q, k, v, fades, sizes, state, return_state, dtype):
