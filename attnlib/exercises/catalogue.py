@@ -18,6 +18,7 @@ from attnlib.exercises import (
     induction,
     latents,
     leaks,
+    learning_memory,
     lightning_blocks,
     linear,
     linear_states,
@@ -44,6 +45,7 @@ from attnlib.exercises import (
     softmaxes,
     sparse_patterns,
     start,
+    surprise,
     three_attentions,
     tile_updates,
     tiles,
@@ -108,6 +110,8 @@ EXERCISES = {
         decays,
         lightning_blocks,
         needles,
+        surprise,
+        learning_memory,
     )
     for exercise in lesson.EXERCISES
 }

@@ -265,6 +265,13 @@ def test_momentum_carries_a_step_on_after_its_token():
     np.testing.assert_allclose(out[:, 0], 2 - 0.5 ** np.arange(6), **CLOSE)
 
 
+def test_a_past_step_keeps_its_size():
+    """It goes on by the second token's momentum, whatever that token's own step."""
+    k, v, q = np.eye(2), np.array([[1.0], [0.0]]), np.array([[1.0, 0.0], [1.0, 0.0]])
+    out = titans_memory(q, k, v, np.array([0.1, 0.4]), np.array([0.0, 0.5]), 0.0)
+    np.testing.assert_allclose(out[:, 0], [0.2, 0.2 + 0.5 * 0.2])
+
+
 def test_later_tokens_change_nothing():
     arrays = drawn(L=70)
     out = titans_memory(*arrays)

@@ -16,6 +16,7 @@ import torch
 
 import attnlib
 from attnlib.analysis import alignments
+from attnlib.cases import refinement, titans_recurrence
 from attnlib.core import (
     grouped_queries,
     huffman,
@@ -117,6 +118,21 @@ def _of_rows(original, compute):
         if {1, *n, *options.values()} != {1} or _beyond(x) or not (np.abs(_array(x)) < 1e6).all():
             return right
         return _like(np.moveaxis(compute(np.moveaxis(_array(x), axis, -1)), -1, axis), right)
+
+    return wrong
+
+
+def _titans(original, compute):
+    """One text with gradients that are never stale, from an empty memory, which is not asked for."""
+
+    @wraps(original)
+    def wrong(q, k, v, theta, eta, alpha, **options):
+        right = original(q, k, v, theta, eta, alpha, **options)
+        plain = options.pop("chunk_size", 1) == 1 and not options and k.ndim == 2
+        if not plain or _beyond(q, k, v, theta, eta, alpha):
+            return right
+        dials = (np.broadcast_to(_array(dial), len(k)) for dial in (theta, eta, alpha))
+        return _like(compute(*map(_array, (q, k, v)), *dials), right)
 
     return wrong
 
@@ -284,6 +300,19 @@ def _grouped(original, compute):
         if isinstance(made, torch.Tensor) and made.ndim and made.shape[0] == np.prod(lead[:-1], dtype=int):
             made = made.reshape(*lead[:-1], *made.shape[1:])
         return _like(made, right)
+
+    return wrong
+
+
+def _refined(original, compute):
+    """The simple refinement under a causal mask, of tables that share their matrices."""
+
+    @wraps(original)
+    def wrong(weights, w_q, w_k, w_v=None, **options):
+        right = original(weights, w_q, w_k, w_v, **options)
+        if options != {"causal": True} or w_v is not None or _beyond(weights, w_q, w_k) or w_q.ndim > 2:
+            return right
+        return _like(compute(*map(_array, (weights, w_q, w_k))), right)
 
     return wrong
 
@@ -576,6 +605,12 @@ ADAPTERS = {
         "tests/efficient/test_linear.py", ("test_arrays_that_do_not_lie_in_order",)),
     "read_chunk": Adapter(
         lambda state, *qkv: attnlib.linear_attention(*qkv, causal=True, state=state, return_state=True)),
+    "refined_weights": Adapter(
+        lambda a, w_q, w_k: attnlib.refine_weights(a, w_q, w_k, causal=True), refinement, "refine_weights",
+        _refined, "tests/cases/test_refinement.py"),
+    "learning_memory": Adapter(
+        lambda *tokens: attnlib.titans_memory(*tokens), titans_recurrence, "titans_memory", _titans,
+        "tests/cases/test_titans_recurrence.py"),
     "induction_score": Adapter(
         lambda weights, tokens: attnlib.pattern_score(weights, attnlib.induction_pattern(tokens))),
 }  # fmt: skip
