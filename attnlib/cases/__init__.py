@@ -1,1 +1,1 @@
-"""Case studies: published mechanisms, each in the smallest code that agrees with its public implementation."""
+"""Case studies: published mechanisms, each in the smallest code that agrees with its public form."""

@@ -89,7 +89,7 @@ def test_the_index_of_words_has_the_chinese_of_the_tables(book):
 
 def test_a_lesson_without_its_first_lines_is_named(tmp_path):
     path = tmp_path / "03_bare.ipynb"
-    path.write_text(json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    path.write_text(json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}), encoding="utf-8")
     with pytest.raises(ValueError, match=r"03_bare.ipynb has no title, or no line ..You will be able"):
         pages.lesson_page(path)
 
@@ -113,7 +113,7 @@ def test_the_check_sees_each_kind_of_fault(tmp_path, chromium):
         "<html lang='en'><head><title>t</title><script src='https://elsewhere.example/x.js'></script></head>"
         "<body><main><h1>t</h1><article><img src='x.png' alt=''><span class='math notranslate'>x</span>"
         "<div style='width: 1500px'>w</div><p style='color: #ccc; background: #fff'>pale</p></article></main>"
-        "<script>console.error('wrong'); nothing()</script></body></html>"
+        "<script>console.error('wrong'); nothing()</script></body></html>", encoding="utf-8"
     )
     (tmp_path / "x.png").write_bytes((ROOT / "docs" / "first_map.png").read_bytes())
     found = "\n".join(check.check_page(chromium, tmp_path, "bad.html", "light", check.Report()))
