@@ -133,6 +133,11 @@ LESSONS = (
         {"seed=20, steps": ("seed=SEED, steps", 1)},
         ("Who finds the rooms?", "Eight drawers"),
     ),
+    Lesson(
+        "23_lightning_minimax",
+        {"seed=23, steps": ("seed=SEED, steps", 1)},
+        ("Who finds the needle?", "Every straw may be the needle"),
+    ),
 )
 
 
