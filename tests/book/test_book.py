@@ -89,7 +89,8 @@ def test_the_index_of_words_has_the_chinese_of_the_tables(book):
 
 def test_a_lesson_without_its_first_lines_is_named(tmp_path):
     path = tmp_path / "03_bare.ipynb"
-    path.write_text(json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}), encoding="utf-8")
+    bare = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    path.write_text(json.dumps(bare), encoding="utf-8")
     with pytest.raises(ValueError, match=r"03_bare.ipynb has no title, or no line ..You will be able"):
         pages.lesson_page(path)
 
