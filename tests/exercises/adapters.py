@@ -16,7 +16,7 @@ import torch
 
 import attnlib
 from attnlib.analysis import alignments
-from attnlib.cases import refinement, titans_recurrence
+from attnlib.cases import lightning, refinement, titans_recurrence
 from attnlib.core import (
     grouped_queries,
     huffman,
@@ -133,6 +133,29 @@ def _titans(original, compute):
             return right
         dials = (np.broadcast_to(_array(dial), len(k)) for dial in (theta, eta, alpha))
         return _like(compute(*map(_array, (q, k, v)), *dials), right)
+
+    return wrong
+
+
+def _lightning(original, compute):
+    """From an empty state, without padding; heads and batches in turn, in the blocks asked for."""
+
+    @wraps(original)
+    def wrong(q, k, v, slopes, mask=None, *, block_size=256, state=None, return_state=False):
+        options = {"block_size": block_size, "state": state, "return_state": return_state}
+        right = original(q, k, v, slopes, mask, **options)
+        if mask is not None or state is not None or _beyond(q, k, v, slopes):
+            return right
+        arrays, rates = [*map(_array, (q, k, v))], np.asarray(_array(slopes), float)
+        if any(x.dtype.kind != "f" or x.dtype.itemsize < 4 for x in arrays):
+            return right
+        lead = np.broadcast_shapes(rates.shape, *(x.shape[:-2] for x in arrays))
+        heads = [np.broadcast_to(x, (*lead, *x.shape[-2:])).reshape(-1, *x.shape[-2:]) for x in arrays]
+        whole, rest = divmod(q.shape[-2], block_size)
+        calls = [(0, block_size)] * whole + [(0, rest)] * bool(rest)
+        made = compute(*heads, np.broadcast_to(rates, lead).reshape(-1), calls)
+        out, end = (part.reshape(*lead, *part.shape[-2:]) for part in made)
+        return _like((out, end), right) if return_state else _like(out, right)
 
     return wrong
 
@@ -605,6 +628,12 @@ ADAPTERS = {
         "tests/efficient/test_linear.py", ("test_arrays_that_do_not_lie_in_order",)),
     "read_chunk": Adapter(
         lambda state, *qkv: attnlib.linear_attention(*qkv, causal=True, state=state, return_state=True)),
+    "read_block": Adapter(
+        lambda state, q, k, v, slopes: attnlib.lightning_attention(
+            q, k, v, slopes, state=state, return_state=True),
+        lightning, "lightning_attention", _lightning, "tests/cases/test_lightning.py",
+        left_out={name: "it lies in what is done with the state between calls, or in what is returned"
+                  for name in ("in_place", "order_of_results", "state_not_returned")}),
     "refined_weights": Adapter(
         lambda a, w_q, w_k: attnlib.refine_weights(a, w_q, w_k, causal=True), refinement, "refine_weights",
         _refined, "tests/cases/test_refinement.py"),
