@@ -14,6 +14,7 @@ from attnlib.plots.masks import mask_maps
 from attnlib.plots.notebook import show
 from attnlib.plots.pages import block_tables
 from attnlib.plots.panels import panels
+from attnlib.plots.pictures import pictures
 from attnlib.plots.stages import transformer_stages
 from attnlib.plots.style import use_style
 from attnlib.plots.table import attention_table
@@ -35,6 +36,7 @@ __all__ = [
     "lesson_map",
     "mask_maps",
     "panels",
+    "pictures",
     "plane",
     "show",
     "transformer_stages",
