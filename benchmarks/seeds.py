@@ -134,9 +134,27 @@ LESSONS = (
         ("Who finds the rooms?", "Eight drawers"),
     ),
     Lesson(
+        "21_refining_weights",
+        {"seed=21": ("seed=SEED", 3)},
+        ("Counting", "What does it buy?"),
+    ),
+    Lesson(
         "23_lightning_minimax",
         {"seed=23, steps": ("seed=SEED, steps", 1)},
         ("Who finds the needle?", "Every straw may be the needle"),
+    ),
+    Lesson(
+        "25_titans",
+        {"seed=25": ("seed=SEED", 7)},
+        (
+            "The hotel, with guests who move",
+            "And when nobody moves?",
+            "Read the list again",
+            "Two matrices",
+            "How far off?",
+            "Before or after?",
+            "Who moved, who stayed",
+        ),
     ),
 )
 
