@@ -124,8 +124,8 @@ _REFINED_MISTAKES = (
             "place of A.", {"result": "added"}),
     Mistake("averaged_with_a", "You average A and the refined weights. The refined table stands in place of "
             "A.", {"result": "mean"}),
-    Mistake("additive", "That is the additive refinement, softmax(log A + B), or A times e^B with rows divided "
-            "by their sums. Here the table is softmax(B).", {"result": "additive"}),
+    Mistake("additive", "That is the additive refinement, softmax(log A + B), or A times e^B over the "
+            "rows' sums. Here the table is softmax(B).", {"result": "additive"}),
     Mistake("rows_averaged", "You multiply A by the refined weights. They multiply the values, later; return "
             "them as they are.", {"result": "rows_averaged"}),
     Mistake("times_a", "You multiply each weight by that of A. The refined table stands in place of A.",
