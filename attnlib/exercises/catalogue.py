@@ -1,6 +1,7 @@
 """All exercises, in the order of the lessons."""
 
 from attnlib.exercises import (
+    adaptation,
     alignments,
     bug_hunt,
     circuits,
@@ -41,6 +42,7 @@ from attnlib.exercises import (
     saturation,
     scaling,
     score_functions,
+    singular_values,
     smaller_caches,
     softmax_breaks,
     softmax_relatives,
@@ -114,6 +116,8 @@ EXERCISES = {
         decays,
         lightning_blocks,
         needles,
+        singular_values,
+        adaptation,
         surprise,
         learning_memory,
     )
