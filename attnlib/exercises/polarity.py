@@ -204,7 +204,7 @@ _POLARITY_MISTAKES = (
             "table stays positive and has values of its own.", {"pairs": "difference"}),
     Mistake("signs_kept", "The negative part still has its minus, and a negative number has no power of 1.5. "
             "It is relu(-x).", {"signs": "kept"}),
-    Mistake("no_relu", "x and -x go in as they are, without the ReLU, so both parts have all numbers.",
+    Mistake("no_relu", "Without the ReLU x and -x go in as they are, so both parts have all numbers.",
             {"signs": "none"}),
     Mistake("signs_lost", "Both parts hold |x|, so like and unlike signs come to the same.",
             {"signs": "abs"}),
@@ -309,6 +309,12 @@ def evener_power(answer):
             told + "The right direction; not enough of it. At power 2 the two should be about "
             "equal, at power 1 as far apart as they can.",
             "too_little",
+        )
+    if rows[0].argmax() != rows[1].argmax():
+        return wrong(
+            told + "The power takes the lead from one key and gives it to the other, with more than the "
+            "first had. In between lies the power that evens the row: let it be about 2.",
+            "overtaken",
         )
     if abs(after - before) < 1e-6:
         return wrong(told + "Nothing changes. Give the two keys their products in different ways.", "same")

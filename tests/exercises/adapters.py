@@ -16,7 +16,7 @@ import torch
 
 import attnlib
 from attnlib.analysis import alignments
-from attnlib.cases import lightning, refinement, titans_recurrence
+from attnlib.cases import lightning, polarity, refinement, titans_recurrence
 from attnlib.core import (
     grouped_queries,
     huffman,
@@ -33,6 +33,7 @@ from attnlib.core import (
     statistics,
 )
 from attnlib.efficient import linear
+from attnlib.exercises.catalogue import EXERCISES
 from attnlib.layers import multi_head, rms_norm, swiglu
 
 
@@ -176,6 +177,27 @@ def _linear(original, compute):
             return right
         lead = np.broadcast_shapes(*(x.shape[:-2] for x in (q, k, v)))
         return _like(compute(*(np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (q, k, v))), right)
+
+    return wrong
+
+
+def _polarity(original, compute):
+    """One power for all, no padding, and no query without products of a kind."""
+
+    @wraps(original)
+    def wrong(q, k, v, power=3.0, mask=None, *, eps=1e-6):
+        right = original(q, k, v, power, mask, eps=eps)
+        if mask is not None or not isinstance(power, int | float) or power < 1 or eps > 1e-3:
+            return right
+        if _beyond(q, k, v) or not _array(right).reshape(*right.shape[:-1], 2, -1).any(-1).all():
+            return right
+        arrays = [_array(x) for x in (q, k, v)]
+        if any(x.dtype.kind != "f" or x.dtype.itemsize < 4 for x in arrays):
+            return right
+        lead = np.broadcast_shapes(*(x.shape[:-2] for x in arrays))
+        arrays = [np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in arrays]
+        by_eps = _array(right) - EXERCISES["polarity_attention"].judge.compute(*arrays, power)
+        return _like(compute(*arrays, power) + by_eps, right)
 
     return wrong
 
@@ -634,6 +656,9 @@ ADAPTERS = {
         lightning, "lightning_attention", _lightning, "tests/cases/test_lightning.py",
         left_out={name: "it lies in what is done with the state between calls, or in what is returned"
                   for name in ("in_place", "order_of_results", "state_not_returned")}),
+    "polarity_attention": Adapter(
+        lambda q, k, v, power: attnlib.polarity_attention(q, k, v, float(power)), polarity,
+        "polarity_attention", _polarity, "tests/cases/test_polarity.py"),
     "refined_weights": Adapter(
         lambda a, w_q, w_k: attnlib.refine_weights(a, w_q, w_k, causal=True), refinement, "refine_weights",
         _refined, "tests/cases/test_refinement.py"),
