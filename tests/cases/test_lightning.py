@@ -253,6 +253,7 @@ STEP = Q[:, 0], K[:, 0], V[:, 0]
         (lambda: lightning_attention(Q, K, V, np.ones((1, 1, 2))), ValueError, ["slopes must broadcast"]),
         (lambda: lightning_attention(Q, K, V, -0.1), ValueError, ["slopes must be finite and at least 0"]),
         (lambda: lightning_attention(Q, K, V, np.nan), ValueError, ["slopes must be finite"]),
+        (lambda: lightning_attention(Q, K, V, np.inf), ValueError, ["slopes must be finite"]),
         (lambda: lightning_attention(Q, K, V, [0.1, 0.2]), TypeError, ["slopes must be a NumPy array"]),
         (lambda: lightning_attention(Q, K, V, True), TypeError, ["slopes must be a NumPy array"]),
         (lambda: lightning_attention(Q, K, V, np.ones(2) > 0), TypeError, ["slopes must hold real numbers"]),

@@ -15,6 +15,7 @@ from attnlib import (
     minimax_layer_kinds,
     rope,
 )
+from attnlib.layers.grouped_query import rotary_turns
 
 GOLDEN = {"rtol": 1e-4, "atol": 1e-5}
 
@@ -263,7 +264,7 @@ def test_every_weight_has_a_gradient():
 
 
 CONFIG = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 6,
-          "num_key_value_heads": 1, "num_local_experts": 3, "head_dim": 4}  # fmt: skip
+          "num_key_value_heads": 1, "num_local_experts": 3, "head_dim": 6}  # fmt: skip
 
 
 def theirs(config=CONFIG, vocab_size=7, stacked=False):
@@ -297,7 +298,8 @@ def theirs(config=CONFIG, vocab_size=7, stacked=False):
 def test_its_choices_are_hugging_faces():
     made = minimax_from_hugging_face(theirs(), CONFIG)
     assert made.kinds == ["softmax", "lightning"]
-    assert (made.rope_base, made.rotary_dim, made.layers[0].attention_residual) == (1e6, 4, (1, 1))
+    assert (made.rope_base, made.rotary_dim, made.layers[0].attention_residual) == (1e6, 6, (1, 1))
+    assert made.norm.eps == made.layers[1].ffn_norm.eps == 1e-5
     torch.testing.assert_close(
         made.layers[1].attention.rates(),
         lightning_rates(2, 1, 2, rule="hugging_face", like=torch.zeros(1, dtype=torch.float64)),
@@ -312,6 +314,20 @@ def test_its_choices_are_hugging_faces():
     assert (linear.attention_residual, linear.attention.block_size) == ((2, 3), 8)
     assert (made.rope_base, linear.feed_forward.top_k, linear.ffn_norm.eps) == (99.0, 1, 0.5)
     assert linear.attention.norm.eps == 1e-6
+    made = minimax_from_hugging_face(theirs(), CONFIG | {"tie_word_embeddings": True})
+    assert made.output is None
+
+
+@torch.no_grad()
+def test_its_pairs_are_halves_of_the_whole_head():
+    state, x, positions = theirs(), drawn(2, 9, 8, seed=50), torch.arange(9)
+    q, k, v, o = (state[f"model.layers.0.self_attn.{name}_proj.weight"] for name in "qkvo")
+    q, k, v = ((x @ w.T).unflatten(-1, (-1, 6)).transpose(1, 2) for w in (q, k, v))
+    q, k = (rope(y, positions, 5.0, layout="halves") for y in (q, k))
+    wanted = attention(q, k.expand_as(q), v.expand_as(q), causal=True).transpose(1, 2).flatten(2) @ o.T
+    made = minimax_from_hugging_face(state, CONFIG | {"rope_theta": 5.0})
+    turns = rotary_turns(positions, made._frequencies(x))
+    torch.testing.assert_close(made.layers[0].attention(x, turns), wanted)
 
 
 @torch.no_grad()
