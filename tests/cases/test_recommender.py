@@ -45,6 +45,33 @@ def test_the_loss_is_that_of_items_and_padding_counts_nothing():
     assert loss == pytest.approx(wanted)
 
 
+def test_the_rate_falls_in_a_straight_line():
+    items, (model, by_hand) = generated_sessions(20).items, (a_model(), a_model())
+    train_next_item(model, items, steps=4, batch_size=5, rate=0.02, seed=1)
+    optimizer, rng = torch.optim.AdamW(by_hand.parameters()), np.random.default_rng(1)
+    for rate in (0.02, 0.015, 0.01, 0.005):
+        optimizer.param_groups[0]["lr"] = rate
+        batch = torch.from_numpy(items[rng.integers(20, size=5)])
+        losses = -by_hand(batch[:, :-1]).log_softmax(-1).gather(-1, batch[:, 1:, None])[..., 0]
+        optimizer.zero_grad()
+        losses[batch[:, 1:] > 0].mean().backward()
+        optimizer.step()
+    for got, want in zip(model.parameters(), by_hand.parameters(), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-4)
+
+
+def test_scores_are_those_of_the_blocks_one_after_the_other():
+    model, ids = a_model(dtype=torch.float64, n_layers=2), torch.tensor([[3, 1, 3, 4, 0], [9, 8, 7, 6, 5]])
+    x = model.items.weight[ids] + model.positions.weight[:5]
+    for block in model.blocks:
+        x = x + block.attention(block.norm1(x))
+        x = x + block.feed_forward(block.norm2(x))
+    scores = model(ids)
+    torch.testing.assert_close(scores[..., 1:], model.norm(x) @ model.items.weight[1:].T)
+    scores[..., 1:].square().sum().backward()
+    assert (model.items.weight.grad[20] != 0).any()  # one that nobody bought learns as an answer
+
+
 def test_scores_depend_on_earlier_items_alone():
     model = a_model(dtype=torch.float64, n_layers=2)
     ids = torch.tensor([5, 1, 30, 7, 7, 2])
