@@ -215,7 +215,7 @@ _WHOSE_SOLUTION = """
 import numpy as np
 
 
-def whose(rates):
+def whose_decays(rates):
     L, H = rates.shape
     if rates[0, 0] == 0:
         return 3                                            # its first head never forgets

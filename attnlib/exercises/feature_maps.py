@@ -4,6 +4,7 @@ import numpy as np
 
 from attnlib.exercises.answers import as_floats, in_quotes, numbers, short
 from attnlib.exercises.exercise import Exercise
+from attnlib.exercises.statements import which_hold
 from attnlib.exercises.verdict import right, unreadable, wrong
 
 
@@ -27,29 +28,15 @@ _CLAIMS = {  # whether it holds, and what to look at where it is taken for the o
     "F": (True, "never_zero", "All of elu(x) + 1 is above 0, and so is every phi(q) . phi(k). What does that "
           "leave for a weight of exactly 0?"),
 }  # fmt: skip
-_HOLDS = "".join(name for name, (holds, _, _) in _CLAIMS.items() if holds)
 
 
 def entropy_claims(answer):
     """Which of six statements about entropy and linear attention hold; their letters in one text."""
-    if not isinstance(answer, str):
-        return unreadable(f'Give the letters in one pair of quotes, such as "AC"; got {short(answer)}.')
-    given = {letter for letter in answer.upper() if letter.isalpha()}
-    if not given or not given <= set(_CLAIMS):
-        return unreadable(f'Give letters from A to F in quotes, such as "AC"; got {short(answer)}.')
-    false, missing = sorted(given - set(_HOLDS)), sorted(set(_HOLDS) - given)
-    if not false and not missing:
-        return right(
-            "A, B, D and F. The printed claim contradicts itself: even rows have the higher entropy. Nor is "
-            "that a law, for where a query is silent softmax is the even one. What holds of elu(x) + 1 is "
-            "that it cannot become sure: no weight reaches 0, and a louder query changes little."
-        )
-    first = (false or missing)[0]
-    _, name, told = _CLAIMS[first]
-    said = "does not hold" if false else "holds, and your answer leaves it out"
-    more = len(false) + len(missing) - 1
-    rest = f" ({more} more {'letter is' if more == 1 else 'letters are'} to be thought over.)" if more else ""
-    return wrong(f"{first} {said}. {told}{rest}", name)
+    return which_hold(answer, _CLAIMS, (
+        "A, B, D and F. The printed claim contradicts itself: even rows have the higher entropy. Nor is "
+        "that a law, for where a query is silent softmax is the even one. What holds of elu(x) + 1 is "
+        "that it cannot become sure: no weight reaches 0, and a louder query changes little."
+    ))  # fmt: skip
 
 
 # ------------------------------------------------------------- five pairs, one recalled
