@@ -38,7 +38,8 @@ def by_its_definition(q, k, v, power, seen=None, eps=1e-6):
 
 @given(
     st.integers(1, 9), st.integers(1, 9), st.integers(1, 5), st.integers(1, 3),
-    st.sampled_from([0.5, 1, 1.5, 2, 3]), st.booleans(), st.booleans(), st.sampled_from([1e-6, 0.5]), st.integers(0, 99),
+    st.sampled_from([0.5, 1, 1.5, 2, 3]), st.booleans(), st.booleans(), st.sampled_from([1e-6, 0.5]),
+    st.integers(0, 99),
 )  # fmt: skip
 def test_by_its_definition(n_query, n_key, d, half, power, many_powers, padded, eps, seed):
     rng = np.random.default_rng(seed)
