@@ -1,6 +1,6 @@
-"""Build the offline deck of lessons: slides/01_lookup_to_attention/index.html and a PDF.
+"""Build the offline deck of lessons or of a lecture: slides/01_lookup_to_attention/index.html and a PDF.
 
-python tools/slides.py [NN ...] [--check] [--pictures DIR]
+python tools/slides.py [NN or LECTURE.toml ...] [--check] [--pictures DIR]
 """
 
 import argparse
@@ -14,8 +14,7 @@ def main(arguments=None):
     """Returns the exit status, or a sentence that says why nothing could be built."""
     options = parsed(arguments)
     try:
-        import lesson
-        from deck import browser, page
+        from deck import browser, lecture, page
     except ModuleNotFoundError as error:
         return (f"{error.name} is not installed. `python3 course.py slides` installs it, and so "
                 "does `pip install -e .[slides]`.")
@@ -23,8 +22,7 @@ def main(arguments=None):
     if options.check and not path:
         return "--check needs Chromium or Chrome, and neither was found: install chromium."
     try:
-        paths = lesson.find(options.lessons, ROOT / "notebooks")
-        decks = [build(page, path) for path in paths]
+        decks = [build(page, lecture, path) for path in sources(options.lessons)]
     except (LookupError, page.DeckError) as error:
         return str(error)
     except OSError as error:
@@ -39,7 +37,8 @@ def main(arguments=None):
 
 def parsed(arguments):
     parser = argparse.ArgumentParser(prog="course.py slides", description="Build offline decks.")
-    parser.add_argument("lessons", nargs="*", metavar="NN", help="lesson numbers; all when none is given")
+    parser.add_argument("lessons", nargs="*", metavar="NN", help="lesson numbers, or a lecture's file of "
+                        "slides (docs/lectures); all when none is given")
     parser.add_argument("--check", action="store_true", help="step through every slide in Chromium")
     parser.add_argument("--pictures", type=Path, metavar="DIR",
                         help="check, and save a PNG of every state in DIR")
@@ -48,8 +47,21 @@ def parsed(arguments):
     return options
 
 
-def build(page, path):
-    deck = page.write_deck(path, ROOT / "slides" / path.stem)
+def sources(asked):
+    """The files of the lessons and lectures that are asked for; of all when none is."""
+    import lesson
+
+    if not asked:
+        return [*lesson.find(folder=ROOT / "notebooks"), *sorted((ROOT / "docs" / "lectures").glob("*.toml"))]
+    found = []
+    for name in asked:
+        found += [Path(name)] if name.endswith(".toml") else lesson.find([name], ROOT / "notebooks")
+    return found
+
+
+def build(page, lecture, path):
+    notebook = lecture.composed(path) if path.suffix == ".toml" else page.read(path)
+    deck = page.write_deck(notebook, path, ROOT / "slides" / path.stem)
     print(f"{deck.folder / 'index.html'}: {deck.slides} slides, notes: {deck.minutes} minutes; "
           "press S for the speaker's window")
     return deck

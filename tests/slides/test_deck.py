@@ -93,8 +93,12 @@ def write(cells, folder, name="07_small"):
     return folder / f"{name}.ipynb"
 
 
+def built(path, folder):
+    return page.write_deck(page.read(path), path, folder)
+
+
 def deck_of(cells, folder):
-    return page.write_deck(write(cells, folder), folder / "deck")
+    return built(write(cells, folder), folder / "deck")
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +176,7 @@ def test_a_second_build_gives_the_same_bytes(small, tmp_path):
     again = deck_of(lesson(), tmp_path / "elsewhere")
     for deck in (small, again):
         (deck.folder / "lib" / "left over").write_text("", encoding="utf-8")
-        page.write_deck(deck.folder.parent / "07_small.ipynb", deck.folder)
+        built(deck.folder.parent / "07_small.ipynb", deck.folder)
     first, second = (sorted(p for p in d.folder.rglob("*") if p.is_file()) for d in (small, again))
     assert [p.relative_to(small.folder) for p in first] == [p.relative_to(again.folder) for p in second]
     assert small.folder / "lib/left over" not in first
@@ -372,7 +376,7 @@ def test_only_the_faulty_slides_have_findings(findings):
 def test_a_fault_makes_the_command_fail(chromium, tmp_path, monkeypatch, capsys):
     write([text("# One", "slide"), code("show()", figure(alt=""))], tmp_path / "notebooks")
     monkeypatch.setattr(slides, "ROOT", tmp_path)
-    deck = page.write_deck(tmp_path / "notebooks/07_small.ipynb", tmp_path / "slides/07_small")
+    deck = built(tmp_path / "notebooks/07_small.ipynb", tmp_path / "slides/07_small")
     options = slides.parsed(["07", "--check"])
     assert slides.finish(browser, chromium, deck, options)
     assert "07: 1 slides, 1 steps, 0 formulas, 1 findings:" in capsys.readouterr().out
@@ -381,7 +385,7 @@ def test_a_fault_makes_the_command_fail(chromium, tmp_path, monkeypatch, capsys)
 @pytest.mark.browser
 @pytest.mark.parametrize("notebook", LESSONS, ids=lambda notebook: notebook.stem)
 def test_lesson_is_clean(chromium, tmp_path, notebook):
-    deck = page.write_deck(notebook, tmp_path / notebook.stem)
+    deck = built(notebook, tmp_path / notebook.stem)
     findings = browser.check(chromium, deck.folder).findings
     assert not findings, "\n".join(["", *findings])
     assert deck.minutes > 0

@@ -85,19 +85,23 @@ class Slide:
         return sum(lesson.minutes(note) or 0 for note in self.notes)
 
 
-def write_deck(notebook, folder):
-    """Build the deck of `notebook` (a path) in `folder`, replacing an earlier build."""
+def read(notebook):
+    """The notebook at a path."""
     try:
-        nb = lesson.read(notebook).notebook
+        return lesson.read(notebook).notebook
     except ValueError as error:
         raise DeckError(f"{error}.") from error
+
+
+def write_deck(nb, path, folder):
+    """Build the deck of a notebook in `folder`, replacing an earlier build; `path` is where it was read."""
     slides = slides_of(nb.cells)
     if not slides:
-        raise DeckError(f"{notebook.name} has no cell marked as a slide: set "
+        raise DeckError(f"{path.name} has no cell marked as a slide: set "
                         'metadata.slideshow.slide_type to "slide" where each slide begins.')
-    title = title_of(slides) or notebook.stem
+    title = title_of(slides) or path.stem
     nb.cells = arranged(slides, title)
-    text = exported(nb, title, notebook.parent)
+    text = exported(nb, title, lesson.NOTEBOOKS if path.suffix == ".toml" else path.parent)
     folder.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(folder / "lib", ignore_errors=True)
     copy_parts(folder / "lib")

@@ -1,0 +1,97 @@
+"""A lecture: slides of several lessons in an order of its own."""
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import slides  # noqa: E402
+
+# isort: split
+from deck import browser, lecture, page  # noqa: E402
+
+LECTURES = sorted((ROOT / "docs" / "lectures").glob("*.toml"))
+PART = """
+[[part]]
+lesson = "06"
+slides = ["A walk of d steps"]
+"""
+
+
+def made(folder, text):
+    path = folder / "own.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def headings(notebook):
+    return [lecture.heading(slide) for slide in page.slides_of(notebook.cells)]
+
+
+def test_a_heading_brings_the_slides_that_follow_it_and_their_notes(tmp_path):
+    notebook = lecture.composed(made(tmp_path, PART))
+    assert headings(notebook) == ["A walk of d steps", None, None]
+    assert sum(slide.minutes for slide in page.slides_of(notebook.cells)) == 4
+
+
+def test_parts_come_in_the_order_of_the_file_and_open_columns(tmp_path):
+    own = '[[part]]\ntext = "## Ours"\nnotes = "*For the lecturer, 2 min.* Ask."\n'
+    other = PART.replace("06", "05").replace("A walk of d steps", "It breaks at 89")
+    notebook = lecture.composed(made(tmp_path, other + own + PART))
+    found = page.slides_of(notebook.cells)
+    assert [lecture.heading(slide) for slide in found if slide.opens_column] == [
+        "It breaks at 89", "Ours", "A walk of d steps"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text, sentence",
+    [
+        ("[[part", "own.toml is no TOML file"),
+        ("", "own.toml has no part"),
+        ('[[part]]\ntext = "# A"', "part 1 must have lesson and slides, or text and notes; it has text"),
+        (PART.replace("06", "77"), "own.toml: There is no lesson 77"),
+        (PART.replace("walk", "run"), "lesson 06 has no slide 'A run of d steps'. It has: "),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence(tmp_path, text, sentence):
+    with pytest.raises(page.DeckError, match=re.escape(sentence)):
+        lecture.composed(made(tmp_path, text))
+
+
+def test_the_command_says_it_too(tmp_path):
+    assert "has no part" in slides.main([str(made(tmp_path, ""))])
+    assert "could not be written" in slides.main([str(tmp_path / "absent.toml")])
+
+
+def test_a_lecture_takes_its_time():
+    for path in LECTURES:
+        minutes = int(re.search(r"_in_(\d+)_minutes", path.stem)[1])
+        total = sum(slide.minutes for slide in page.slides_of(lecture.composed(path).cells))
+        assert minutes - 5 <= total <= minutes, f"{path.name}: {total} minutes"
+
+
+def test_the_first_slide_says_how_long_each_part_is():
+    for path in LECTURES:
+        parts = tomllib.loads(path.read_text(encoding="utf-8"))["part"]
+        told = [int(minutes) for minutes in re.findall(r"\| (\d+) \|$", parts[0]["text"], re.M)]
+        lengths, before = [], 0
+        for number, part in enumerate(parts[1:-1], start=2):
+            cells = lecture.lesson_slides(path, part) if "lesson" in part else lecture.own_slide(part, number)
+            before += sum(slide.minutes for slide in page.slides_of(cells))
+            if "lesson" in part:
+                lengths, before = [*lengths, before], 0
+        assert told == lengths
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("path", LECTURES, ids=lambda path: path.stem)
+def test_a_lecture_is_clean(tmp_path, path):
+    deck = page.write_deck(lecture.composed(path), path, tmp_path / path.stem)
+    with browser.launched(browser.find_browser()) as chromium:
+        assert browser.check(chromium, deck.folder).findings == []
