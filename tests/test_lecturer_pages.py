@@ -1,4 +1,4 @@
-"""One page a lesson for whoever teaches it: a board, three polls with what answers reveal, questions, cuts."""
+"""One page a lesson for whoever teaches it: a board, three polls and what answers reveal, questions, cuts."""
 
 import re
 from pathlib import Path
