@@ -171,8 +171,8 @@ class _WithMemory(nn.Module):
 class MemoryAsContext(_WithMemory):
     """Segment by segment, attention sees what the memory says of each token, beside the segment.
 
-    ``h = M_{t-1}(x_t)``, ``y = norm(x_t + Attn([P | h | x_t]))``, ``M_t`` learns ``y``, out ``y * M_t(y)``
-    (MAC); ``x_t`` is a segment, and the whole is added to what came in.
+    ``h = M_{t-1}(x_t)``, ``y = norm(x_t + Attn([P | h | x_t]))``, ``M_t`` learns ``y``, out
+    ``M_t(y) + y * M_t(y)`` (MAC); ``x_t`` is a segment, and the whole is added to what came in.
 
     Parameters
     ----------
@@ -193,7 +193,9 @@ class MemoryAsContext(_WithMemory):
     ----------
     Behrouz et al. 2025, arXiv 2501.00663, section 4.1, equations 21 to 25. A token sees what the memory says
     of the tokens up to itself: that of later ones would tell it of them. It reads ``M_t`` as it is after
-    itself, not after its segment, for the same reason. The residual around the attention is ours.
+    itself, not after its segment, for the same reason. The residuals are ours, around the attention and
+    around the product: without the second, a token's own features decide the sign of all that it reads, and
+    some seeds of the lesson's model do not learn.
 
     Examples
     --------
@@ -224,7 +226,7 @@ class MemoryAsContext(_WithMemory):
             context = torch.cat([self.memory.read(segment, state), segment], 1)
             y = self.norm_out(segment + self.local.attend(segment, context, torch.cat([seen, seen], 1)))
             read, state = self.memory(y, state, return_state=True)
-            outs.append(y * read)
+            outs.append(read + y * read)
         return x + torch.cat(outs, 1)
 
 
