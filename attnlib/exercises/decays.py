@@ -231,8 +231,8 @@ def whose_decays(rates):
 EXERCISES = (
     Exercise("half_lives", "23", half_lives, (
         "Half of it is left where slope times n is ln 2. For a hundredth, put ln 100 in its place.",
-        "ln 100 is 4.605. In (c) the slope is 1/256 times 1 - l/79 + 0.00001: write the half-life as a "
-        "formula in l and set it to 10,000.",
+        "For (b), ln 100 is 4.605. In (c) the slope is 1/256 times 1 - l/79 + 0.00001: write the half-life "
+        "as a formula in l and set it to 10,000.",
         "256 ln 2 = 177.4, so 1 - l/79 must fall below 0.0177. By how much is one step of l?",
     ), _LIVES_SOLUTION, "construction"),
     Exercise("three_decays", "23", three_decays, (
