@@ -86,9 +86,11 @@ def lsh_counts(buckets, chunk_size, *, causal=False):
 
     References
     ----------
-    Kitaev, Kaiser and Levskaya 2020, arXiv 2001.04451, section 2. Google's trax and Hugging Face
-    transformers differ in one point: their first chunk sees the last one, of the round before if there
-    are several. As here, a chunk holds its neighbours from other buckets too.
+    Kitaev, Kaiser and Levskaya 2020, arXiv 2001.04451, section 2. The paper attends to the union of the
+    rounds, so that a key counts once however often it is met: that is ``counts > 0``. Hugging Face
+    transformers adds the rounds up, as here. Google's trax and Hugging Face let the first chunk see the
+    last one, of the round before if there are several; here it sees itself alone. As here, a chunk holds
+    its neighbours from other buckets too.
 
     Examples
     --------

@@ -27,7 +27,8 @@ class Pattern:
     Raises
     ------
     TypeError, ValueError
-        If it is asked about anything but arrays of integers, or combined with anything but a pattern.
+        If it is asked about anything but arrays of integers, combined with anything but a pattern, or
+        combined by ``and``, ``or`` or ``not``.
 
     Returns
     -------
@@ -97,6 +98,12 @@ class Pattern:
 
     def __invert__(self):
         return Pattern(f"~{self._inside(0)}", lambda i, j: ~self.rule(i, j))
+
+    def __bool__(self):
+        # Else `causal and window(2)` would be window(2), without a word.
+        raise TypeError(
+            "a pattern is neither true nor false, so it cannot be joined by and, or, not; use &, | and ~"
+        )
 
     def __repr__(self):
         return self.expression

@@ -44,6 +44,10 @@ def _seen(t, window, sinks, reach, first, own, empty, evict):
         zeros += max(0, width - len(near))
     if empty in ("first", "both"):
         zeros += max(0, count - (t + 1))
+    if empty == "all":                        # places for both, each token in one of them
+        zeros += width + count - min(t + 1, width + count)
+    elif empty == "ring":                     # a ring that the first tokens are not in
+        zeros += width - min(width, max(0, t + 1 - count))
     return kept + near + [_ZERO] * zeros
 
 
@@ -221,6 +225,10 @@ _MISTAKES = (
             "key of zeros scores 0, and 0 is a score.", {"empty": "first"}),
     Mistake("empty_places", "Places that nothing has been written to are attended to. A key of zeros scores "
             "0, and 0 is a score.", {"empty": "both"}),
+    Mistake("empty_places", "Places that nothing has been written to are attended to. A key of zeros scores "
+            "0, and 0 is a score.", {"empty": "all"}),
+    Mistake("empty_places", "Places of the window that nothing has been written to are attended to. A key of "
+            "zeros scores 0, and 0 is a score.", {"empty": "ring"}),
     Mistake("overwrites_newest", "When the window is full, a new token takes the place of the one before it. "
             "The oldest is to go.", {"evict": "newest"}),
     Mistake("full_is_full", "When the window is full nothing is written any more. The oldest is to go.",

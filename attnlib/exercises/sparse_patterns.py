@@ -111,6 +111,13 @@ def sparse_picture(answer):
             if not np.array_equal(given["pictured"], wanted["pictured"]):
                 return wrong(f"{answer}: {hint}", name)
     differs = np.argwhere(given["pictured"] != wanted["pictured"])
+    ahead = np.argwhere(given["pictured"] & (here > here[:, None]))
+    if len(ahead):
+        i, j = ahead[0]
+        return wrong(
+            f"{answer}: query {i} sees key {j}, which comes after it. & goes before |: what do your "
+            f"parentheses hold, and what stands in front of them? In all {len(differs)} entries differ.",
+            "not_causal")
     if not len(differs):
         i, j = np.argwhere(given["longer"] != wanted["longer"])[0]
         return wrong(
@@ -120,9 +127,8 @@ def sparse_picture(answer):
     i, j = differs[0]
     seen = wanted["pictured"][i, j]
     return wrong(
-        f"{len(differs)} of 225 entries differ. Query {i} {'sees' if seen else 'does not see'} key {j} in "
-        "the "
-        f"picture, and {'not ' if seen else ''}by your rule.")
+        f"{len(differs)} of 225 entries differ. In the picture query {i} "
+        f"{'sees' if seen else 'does not see'} key {j}; by your rule it {'does not' if seen else 'does'}.")
 
 
 # ------------------------------------------------------------- how many layers

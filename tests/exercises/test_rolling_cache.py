@@ -151,6 +151,30 @@ def test_a_state_of_its_own_for_each_sequence():
     assert "two sequences" in verdict.message.lower()
 
 
+def all_places(q_t, k_t, v_t, state, window, sinks):
+    """As `by_slots`, and what is not filled is looked at too."""
+    _, state = by_slots(q_t, k_t, v_t, state, window, sinks)
+    return weighted(q_t, state["k"], state["v"]), state
+
+
+def a_ring_beside_a_list(q_t, k_t, v_t, state, window, sinks):
+    kept, ring, t = state or ([], np.zeros((window, len(k_t) + len(v_t))), 0)
+    new = np.concatenate([k_t, v_t])
+    if t < sinks:
+        kept = [*kept, new]
+    else:
+        ring = ring.copy()
+        ring[(t - sinks) % window] = new
+    rows = np.array([*kept, *ring])
+    return weighted(q_t, rows[:, : len(k_t)], rows[:, len(k_t) :]), (kept, ring, t + 1)
+
+
+@pytest.mark.parametrize("function", [all_places, a_ring_beside_a_list], ids=lambda f: f.__name__)
+def test_places_that_nothing_was_written_to(function):
+    verdict = check("rolling_cache", function, show=False)
+    assert verdict.passed is False and verdict.misconception == "empty_places", verdict.message
+
+
 def one_result(q_t, k_t, v_t, state, window, sinks):
     return by_deque(q_t, k_t, v_t, state, window, sinks)[0]
 

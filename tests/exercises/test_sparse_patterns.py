@@ -64,12 +64,15 @@ def test_rules_that_come_near_are_named(rule, name, hint):
 
 
 PATTERNS = [
-    (causal & window(3) | first(2) | fixed(5), None, "differ"),
+    (causal & window(3) | first(2) | fixed(5), "not_causal", "query 0 sees key 1"),
+    (causal & (window(3) | first(2)) | fixed(5), "not_causal", "51 entries"),
+    (window(3), "not_causal", "comes after it"),
     (causal & (window(3) | first(2) | Pattern("two", lambda i, j: (j == 4) | (j == 9) | (j == 14))),
      "picture_alone", "must see key 19"),
-    (causal & (window(3) | first(2) | strided(5) | COLUMNS), None, "by your rule"),
-    (blocks(5), None, "by your rule"),
-    (causal & dilated(2, 2), None, "by your rule"),
+    (causal & (window(3) | first(2) | strided(5) | COLUMNS), None, "by your rule it"),
+    (blocks(5), "not_causal", "query 0 sees key 1"),
+    (causal & blocks(5), None, "by your rule it"),
+    (causal & dilated(2, 2), None, "by your rule it"),
     (causal & per_head(window(3), first(2)), "heads", "axis of heads"),
     (Pattern("fails", lambda i, j: [][0]), "raises", "raised IndexError"),
     (causal & (window(3) | first(2) | global_tokens([4, 9])), "global_rows", "row"),
