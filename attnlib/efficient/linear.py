@@ -256,7 +256,20 @@ def _mapping(xp, feature_map):
         return lambda x: _elu_plus_one(xp, x)
     if feature_map is not None and not callable(feature_map):
         raise TypeError(f"feature_map must be a function or None; got {feature_map!r}")
-    return feature_map or (lambda x: x)
+    if feature_map is None:
+        return lambda x: x
+
+    def features(x):
+        found = feature_map(x)
+        namespace(**{"feature_map(x)": found}, x=x)
+        if tuple(found.shape[:-1]) != tuple(x.shape[:-1]) or 0 in found.shape:
+            raise ValueError(
+                f"feature_map must give features of each position, {(*x.shape[:-1], 'm')} for x of shape "
+                f"{tuple(x.shape)}; got shape {tuple(found.shape)}"
+            )
+        return found
+
+    return features
 
 
 def _step_by_step(xp, q, k, v, table, size):

@@ -28,7 +28,7 @@ def low_rank_basis(x, rank):
     Raises
     ------
     TypeError, ValueError
-        If ``x`` is no array of real numbers with two axes, or ``rank`` out of its range.
+        If ``x`` is no array of finite numbers with two axes, or ``rank`` out of its range.
 
     References
     ----------
@@ -52,5 +52,7 @@ def low_rank_basis(x, rank):
     if rank > min(shape[-2:]):
         raise ValueError(f"rank must be at most {min(shape[-2:])}, as x of shape {shape} has; got {rank}")
     x = xp.astype(x, working_dtype(xp, dtype), copy=False)
+    if not bool(xp.all(xp.isfinite(x))):
+        raise ValueError("x must be finite: rows with an infinity or NaN have no directions")
     directions = xp.linalg.svd(x, full_matrices=False)[2]
     return xp.astype(directions[..., :rank, :].mT, dtype, copy=False)

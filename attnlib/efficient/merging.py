@@ -46,6 +46,9 @@ def merge_attention(outs, lses):
     >>> out, np.exp(lse)
     (array([[2.]]), array([4.]))
     """
+    for name, given in (("outs", outs), ("lses", lses)):
+        if not hasattr(given, "__len__"):
+            raise TypeError(f"{name} must be a list with an array for each part; got {type(given).__name__}")
     if len(outs) == 0 or len(outs) != len(lses):
         raise ValueError(
             f"there must be one log-sum-exp for each part, and a part at least; got {len(outs)} outs "

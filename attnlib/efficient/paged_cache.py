@@ -110,7 +110,8 @@ class BlockPool:
     Raises
     ------
     TypeError, ValueError
-        If ``n_blocks`` is not a positive integer, or later no block is free.
+        If ``n_blocks`` is not a positive integer; later, if no block is free, or one that nobody uses is
+        shared or released.
 
     References
     ----------
@@ -139,10 +140,12 @@ class BlockPool:
 
     def share(self, block):
         """One user more."""
+        self._check_taken(block)
         self.users[block] += 1
 
     def release(self, block):
         """One user less; a block without users is free."""
+        self._check_taken(block)
         self.users[block] -= 1
         if self.users[block] == 0:
             self.free.append(block)
@@ -153,6 +156,10 @@ class BlockPool:
             raise ValueError(
                 f"of the {len(self.users)} blocks {len(self.free)} are free; {needed} more are needed"
             )
+
+    def _check_taken(self, block):
+        if not 0 <= block < len(self.users) or not self.users[block]:
+            raise ValueError(f"block must be one that is taken; nobody uses block {block!r}")
 
 
 class PagedCache:
@@ -186,8 +193,8 @@ class PagedCache:
     Raises
     ------
     TypeError, ValueError
-        If a size is not a positive integer; later, if what is appended does not fit, no block is free, or
-        there is no such sequence.
+        If a size is not a positive integer, or ``like`` is of no floating type; later, if what is appended
+        does not fit, no block is free, or there is no such sequence.
 
     References
     ----------
@@ -212,6 +219,8 @@ class PagedCache:
         shape = [len(self.pool.users), *(valid_length(size, name) for name, size in sizes.items())]
         like = np.empty(0) if like is None else like
         self._xp = namespace(like=like)
+        if kind_of(self._xp, like.dtype) != "real floating":
+            raise TypeError(f"like must be of a floating type, as keys are; got dtype {like.dtype}")
         self.keys = self._xp.zeros(shape, dtype=like.dtype, device=device(like))
         self.values = self._xp.zeros_like(self.keys)
         self._blocks, self._lengths = {}, {}
@@ -236,6 +245,7 @@ class PagedCache:
         blocks, xp = self._of(sequence), self._xp
         heads, width = self.keys.shape[2:]
         namespace(cache=self.keys, k=k, v=v)
+        float_dtype(xp, k=k, v=v)
         for name, x in (("k", k), ("v", v)):
             if x.ndim != 3 or (x.shape[0], x.shape[2]) != (heads, width) or x.shape[1] != k.shape[1]:
                 raise ValueError(f"{name} must have shape ({heads}, T, {width}); got {tuple(x.shape)}")

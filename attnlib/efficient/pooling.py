@@ -44,8 +44,11 @@ def pooled_heads(weight, n_heads, n_kv_heads):
     if n_heads % n_kv_heads:
         raise ValueError(f"n_heads must be a multiple of n_kv_heads; got {n_heads} and {n_kv_heads}")
     shape = tuple(weight.shape)
-    if not shape or not shape[0] or shape[0] % n_heads:
-        raise ValueError(f"the first axis of weight must divide into {n_heads} heads; got shape {shape}")
+    if not shape or 0 in shape or shape[0] % n_heads:
+        raise ValueError(
+            f"weight must have no empty axis, and a first one that divides into {n_heads} heads; got shape "
+            f"{shape}"
+        )
     groups = (n_kv_heads, n_heads // n_kv_heads, shape[0] // n_heads, *shape[1:])
     heads = xp.reshape(xp.astype(weight, working_dtype(xp, dtype), copy=False), groups)
     pooled = xp.reshape(xp.mean(heads, axis=1), (-1, *shape[1:]))

@@ -108,6 +108,7 @@ def quantise(x, bits, *, axis=-1, group_size=None, symmetric=False):
     step = xp.astype(scale, x.dtype, copy=False)  # as it is kept, so that codes fit what they are read with
     step = xp.where(step == 0, 1, step)
     shifted = grouped / step + _largest(bits) if zero is None else (grouped - xp.astype(zero, x.dtype)) / step
+    shifted = xp.where(xp.isfinite(shifted), shifted, 0)  # a code cannot be NaN, but the scale is
     codes = xp.clip(xp.round(shifted), 0, 2 * _largest(bits) if zero is None else 2**bits - 1)
     codes = _packed(xp, xp.reshape(xp.astype(codes, xp.uint8), x.shape), bits)
     return Quantised(codes, scale, zero, bits, axis - x.ndim)

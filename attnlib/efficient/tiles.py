@@ -125,8 +125,8 @@ def tiled_attention_backward(
     >>> dv.T
     array([[0.5, 0.5]])
     """
-    shape = (*q.shape[:-1], v.shape[-1])
     xp, dtype, (q, k, v), mask, how = _prepared(q, k, v, mask, causal, scale, softcap, block)
+    shape = (*q.shape[:-1], v.shape[-1])
     others = {"out": (out, shape), "lse": (lse, shape[:-1]), "d_out": (d_out, shape)}
     namespace(q=q, **{name: array for name, (array, _) in others.items()})
     for name, (array, wanted) in others.items():

@@ -83,6 +83,7 @@ def banded_attention(xp, q, k, v, left, right, seen, extra=None, scale=None):
     ``(..., G, d)``, and a mask of them that broadcasts to ``(..., Lq, G)``.
     """
     n_query, n_key = q.shape[-2], k.shape[-2]
+    left, right = min(left, n_key - 1), min(right, n_query - 1)  # no pair is farther apart
     size = max(left, right, SMALLEST_BLOCK)
     n_blocks = -(-n_query // size)
     before, after = int(left > 0), int(right > 0)  # neighbours of a block that it meets

@@ -351,6 +351,16 @@ STATE = np.zeros((2, 4, 3)), np.zeros((2, 4))
         (lambda: linear_attention(Q, K, V, eps="0"), TypeError, ["eps must be a number"]),
         (lambda: linear_attention(Q, K, V, chunk_size=0), ValueError, ["chunk_size must be at least 1"]),
         (lambda: linear_attention(Q, K, V, feature_map="elu"), TypeError, ["feature_map", "'elu'"]),
+        (
+            lambda: linear_attention(Q, K, V, feature_map=lambda x: None),
+            TypeError,
+            ["feature_map(x) must be a NumPy array", "NoneType"],
+        ),
+        (
+            lambda: linear_attention_weights(Q, K, feature_map=lambda x: x[:, :1]),
+            ValueError,
+            ["features of each position, (2, 9, 'm')", "got shape (2, 1, 4)"],
+        ),
         (lambda: linear_attention(Q, K, V, state=STATE[0]), TypeError, ["state must be a pair (S, z)"]),
         (lambda: linear_attention(Q, K, V, state=(STATE[0], None)), TypeError, ["a pair (S, z)"]),
         (lambda: linear_attention(Q, K, V, state=STATE, normalize=False), TypeError, ["a pair (S, None)"]),

@@ -80,6 +80,8 @@ def test_gradients():
         (lambda: low_rank_basis(np.ones((2, 2)) > 0, 1), TypeError, "x must hold real numbers"),
         (lambda: low_rank_basis(np.ones(3), 1), ValueError, r"x must have shape .*got \(3,\)"),
         (lambda: low_rank_basis(np.ones((0, 3)), 1), ValueError, "not empty"),
+        (lambda: low_rank_basis(np.full((2, 3), np.nan), 1), ValueError, "x must be finite"),
+        (lambda: low_rank_basis(torch.full((2, 3), np.inf), 1), ValueError, "x must be finite"),
         (lambda: low_rank_basis(np.ones((2, 3)), 0), ValueError, "rank must be at least 1"),
         (lambda: low_rank_basis(np.ones((2, 3)), 3), ValueError, r"rank must be at most 2.*\(2, 3\).*got 3"),
     ],

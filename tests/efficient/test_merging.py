@@ -103,6 +103,7 @@ OUT, LSE = np.zeros((2, 3, 4)), np.zeros((2, 3))
 @pytest.mark.parametrize(
     "call, error, words",
     [
+        (lambda: merge_attention(None, None), TypeError, ["outs must be a list", "NoneType"]),
         (lambda: merge_attention([], []), ValueError, ["a part at least", "0 outs and 0 lses"]),
         (lambda: merge_attention([OUT], [LSE, LSE]), ValueError, ["one log-sum-exp for each", "1 outs"]),
         (lambda: merge_attention([OUT, OUT[:1]], [LSE, LSE]), ValueError, ["outs[1] must have", "(2,)"]),

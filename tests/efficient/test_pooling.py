@@ -78,6 +78,7 @@ def test_types_gradients_and_inputs_unchanged(lib):
         (lambda: pooled_heads(np.ones((6, 2)), 3, 2), ValueError, "multiple of n_kv_heads; got 3 and 2"),
         (lambda: pooled_heads(np.ones((6, 2)), 4, 2), ValueError, r"into 4 heads; got shape \(6, 2\)"),
         (lambda: pooled_heads(np.ones((0, 2)), 4, 2), ValueError, r"into 4 heads; got shape \(0, 2\)"),
+        (lambda: pooled_heads(np.ones((4, 0)), 4, 2), ValueError, r"no empty axis.*got shape \(4, 0\)"),
         (lambda: pooled_heads(np.ones(()), 1, 1), ValueError, r"into 1 heads; got shape \(\)"),
         (lambda: pooled_heads(np.ones((6, 2)), 2.0, 1), TypeError, "n_heads must be a whole number"),
     ],

@@ -356,6 +356,16 @@ OUT, LSE = tiled_attention(Q, K, V, return_lse=True)
             ["lse must have shape (2, 7)"],
         ),
         (
+            lambda: tiled_attention_backward([1.0], K, V, OUT, LSE, OUT),
+            TypeError,
+            ["q must be a NumPy array"],
+        ),
+        (
+            lambda: tiled_attention_backward(Q, K, None, OUT, LSE, OUT),
+            TypeError,
+            ["v must be a NumPy array"],
+        ),
+        (
             lambda: tiled_attention_backward(Q, K, V, OUT, LSE, [1.0]),
             TypeError,
             ["d_out must be a NumPy array"],

@@ -67,6 +67,14 @@ def test_no_array_is_as_large_as_the_length_squared():
     assert peak < n * n / 2  # of booleans it would be n * n bytes, of scores eight times that
 
 
+@pytest.mark.parametrize("left, right, n_first", [(10**9, 0, 0), (0, 10**9, 0), (10**9, 10**9, 2)])
+def test_a_window_wider_than_the_text_costs_no_more_than_the_text(lib, left, right, n_first):
+    q, k, v = qkv(2, n_query=5, n_key=40)
+    wanted = attention(q, k, v, pattern(min(left, 99), min(right, 99), n_first).mask(5, 40))
+    got = windowed_attention(*map(lib.array, (q, k, v)), left, right, first=n_first)
+    np.testing.assert_allclose(lib.numpy(got), wanted, **CLOSE)
+
+
 def test_the_ways_to_count_a_window():
     q, k, v = qkv(2)
     seven = windowed_attention(q, k, v, left=6)
