@@ -231,7 +231,9 @@ class MemoryAsContext(_WithMemory):
 
 
 class MemoryAsGate(_WithMemory):
-    """Attention within a window, and the memory of the whole text, multiplied: ``x + norm(SWA(x)) * M(x)``.
+    """Attention within a window, and the memory of the whole text, multiplied.
+
+    ``x + M(x) + norm(SWA(x)) * M(x)`` (MAG).
 
     Parameters
     ----------
@@ -247,8 +249,9 @@ class MemoryAsGate(_WithMemory):
 
     References
     ----------
-    Behrouz et al. 2025, arXiv 2501.00663, section 4.2, equations 26 to 28 (MAG). Both are normed with learned
-    weights, as there; the paper's nonlinearity after that, which it does not name, is left out.
+    Behrouz et al. 2025, arXiv 2501.00663, section 4.2, equations 26 to 28. Both are normed with learned
+    weights, as there; the paper's nonlinearity after that, which it does not name, is left out. The
+    residuals are ours, as in `MemoryAsContext`.
 
     Examples
     --------
@@ -273,7 +276,8 @@ class MemoryAsGate(_WithMemory):
             If ``x`` is no tensor ``(B, T, dim)``.
         """
         normed = self.norm_in(x)
-        return x + self.norm_out(self.local(normed)) * self.memory(normed)
+        read = self.memory(normed)
+        return x + read + self.norm_out(self.local(normed)) * read
 
 
 class MemoryAsLayer(_WithMemory):

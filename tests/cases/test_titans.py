@@ -78,7 +78,7 @@ def by_hand(made, x):
         return x + within(made.local, rows)
     if isinstance(made, MemoryAsGate):
         read, _ = learned(made.memory, rows, start(made.memory))
-        return x + normed(within(made.local, rows), made.norm_out) * read
+        return x + read + normed(within(made.local, rows), made.norm_out) * read
     if isinstance(made, MemoryAsLayer):
         y = x + learned(made.memory, rows, start(made.memory))[0]
         return y + within(made.local, normed(y, made.norm_out))
