@@ -4,6 +4,7 @@ import numpy as np
 from array_api_compat import device
 
 from attnlib.core.arrays import namespace, valid_length, whole_number
+from attnlib.core.sampling import generator_of
 from attnlib.core.scaled_dot_product import attention
 from attnlib.core.shapes import working_arrays
 from attnlib.efficient.windows import check_key_mask
@@ -54,7 +55,7 @@ def bigbird_random_blocks(n_blocks, n_random, n_heads=1, *, seed=0):
             f"n_random must lie in 0 .. {most}, for some of {n_blocks} blocks have no more to draw from; "
             f"got {n_random}"
         )
-    rng = np.random.default_rng(seed)
+    rng = generator_of(seed)
     drawn = np.empty((n_heads, n_blocks - 2, n_random), dtype=int)
     for head in range(n_heads):
         for i in range(1, n_blocks - 1):

@@ -2,10 +2,10 @@
 
 import math
 
-import numpy as np
 from array_api_compat import device
 
 from attnlib.core.arrays import check_number, kind_of, namespace, valid_length
+from attnlib.core.sampling import generator_of
 from attnlib.core.shapes import working_arrays
 from attnlib.core.softmaxes import shifted_exp
 from attnlib.efficient.merging import merge_attention
@@ -53,7 +53,7 @@ def lsh_buckets(x, n_buckets, rounds=1, *, seed=0):
     if n_buckets % 2:
         raise ValueError(f"n_buckets must be even, for each direction has its opposite; got {n_buckets}")
     xp, _, (x,) = working_arrays({"x": x}, {"x": (..., "L", "d")})
-    directions = np.random.default_rng(seed).normal(size=(rounds, x.shape[-1], n_buckets // 2))
+    directions = generator_of(seed).normal(size=(rounds, x.shape[-1], n_buckets // 2))
     along = x[..., None, :, :] @ xp.asarray(directions, dtype=x.dtype, device=device(x))
     return xp.argmax(xp.concat([along, -along], axis=-1), axis=-1)
 
@@ -164,7 +164,8 @@ def lsh_attention(qk, v, buckets, chunk_size, *, causal=False, scale=None):
         )
     if scale is not None:
         check_number(scale, "scale")
-    chunk_size, (*_, n, d) = valid_length(chunk_size, "chunk_size"), qk.shape
+    *_, n, d = qk.shape
+    chunk_size = min(valid_length(chunk_size, "chunk_size"), n)  # no more rows than there are tokens
     squared = xp.sum(qk * qk, axis=-1, keepdims=True)
     k = qk * math.sqrt(d) / xp.sqrt(xp.where(squared == 0, 1, squared))  # zeros stay, and have a gradient
     q = qk * (1 / math.sqrt(d) if scale is None else scale)

@@ -500,10 +500,18 @@ def receptive_field(mask, layers):
         raise TypeError(f"mask must be boolean (True = may attend); got dtype {mask.dtype}")
     if len(shape) < 2 or shape[-1] != shape[-2] or 0 in shape:
         raise ValueError(f"mask must have shape (..., n, n), not empty; got {shape}")
-    reached, step = mask, xp.astype(mask, xp.float32)
-    for _ in range(layers - 1):
-        reached = step @ xp.astype(reached, xp.float32) > 0
-    return reached
+    reached, step = None, mask  # step: what 1, 2, 4, 8, ... layers reach
+    while True:
+        if layers % 2:
+            reached = step if reached is None else _after(xp, step, reached)
+        layers //= 2
+        if not layers:
+            return reached
+        step = _after(xp, step, step)
+
+
+def _after(xp, step, reached):
+    return xp.astype(step, xp.float32) @ xp.astype(reached, xp.float32) > 0
 
 
 def _limit(value, name):

@@ -184,6 +184,7 @@ R = bigbird_random_blocks(6, 1, 2)
         (lambda: bigbird_random_blocks(8, -1), ValueError, ["n_random must lie in", "-1"]),
         (lambda: bigbird_random_blocks(8, 0.5), TypeError, ["n_random must be a whole number"]),
         (lambda: bigbird_random_blocks(8, 1, 0), ValueError, ["n_heads must be at least 1"]),
+        (lambda: bigbird_random_blocks(8, 1, seed=-1), ValueError, ["seed must be at least 0; got -1"]),
         (lambda: bigbird_counts(12, 5, R), ValueError, ["n must be a multiple of block_size, 5", "got 12"]),
         (lambda: bigbird_counts(4, 2, R), ValueError, ["three blocks at least", "got 4"]),
         (lambda: bigbird_counts(12, 2, R, built_for=13), ValueError, ["built_for must be a multiple"]),

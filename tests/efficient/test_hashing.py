@@ -94,6 +94,13 @@ def test_one_chunk_is_attention_of_all_to_all_others():
         np.testing.assert_allclose(got, explicit(qk, v, counts), **CLOSE)
 
 
+def test_a_chunk_longer_than_the_text_costs_no_more_than_the_text(lib):
+    qk, v = normal(2, 6, 4), normal(2, 6, 3, seed=1)
+    buckets = lsh_buckets(qk, 4, 2)
+    got = lsh_attention(*map(lib.array, (qk, v, buckets)), 10**12)
+    np.testing.assert_allclose(lib.numpy(got), lsh_attention(qk, v, buckets, 6), **CLOSE)
+
+
 def test_buckets_by_their_definition(lib):
     x = normal(2, 3, 40, 5)
     got = lib.numpy(lsh_buckets(lib.array(x), 6, 4, seed=7))
@@ -174,6 +181,7 @@ B = np.zeros((2, 1, 6), int)
         (lambda: lsh_buckets(QK, 3), ValueError, ["n_buckets must be even", "3"]),
         (lambda: lsh_buckets(QK, 0), ValueError, ["n_buckets must be at least 1"]),
         (lambda: lsh_buckets(QK, 2, 0), ValueError, ["rounds must be at least 1"]),
+        (lambda: lsh_buckets(QK, 2, seed="a"), TypeError, ["seed must be a whole number", "'a'"]),
         (lambda: lsh_buckets([1.0], 2), TypeError, ["x must be a NumPy array", "list"]),
         (lambda: lsh_buckets(QK[0, 0], 2), ValueError, ["x must have shape (..., L, d)", "(4,)"]),
         (lambda: lsh_counts(B / 2, 2), TypeError, ["buckets must hold integers", "float64"]),

@@ -145,7 +145,7 @@ def test_a_pattern_is_frozen_and_stands_in_sets():
     assert len({window(2), window(2), window(3)}) == 2
 
 
-@given(anything, st.integers(1, 8), st.integers(1, 4))
+@given(anything, st.integers(1, 8), st.integers(1, 9))
 def test_a_receptive_field_is_every_way_through_the_layers(made, n, layers):
     mask = made[0].mask(n)
     reached = mask.tolist()
@@ -153,6 +153,12 @@ def test_a_receptive_field_is_every_way_through_the_layers(made, n, layers):
         reached = [[any(mask[i, m] and reached[m][j] for m in range(n)) for j in range(n)] for i in range(n)]
     np.testing.assert_array_equal(receptive_field(mask, layers), reached)
     assert receptive_field(torch.from_numpy(mask), layers).tolist() == reached
+
+
+def test_a_receptive_field_after_very_many_layers(lib):
+    turn = np.eye(3, dtype=bool)[[1, 2, 0]]  # back where it was after three layers
+    got = lib.numpy(receptive_field(lib.array(turn), 3 * 10**30 + 1))
+    np.testing.assert_array_equal(got, turn)
 
 
 def test_two_layers_of_the_sparse_transformer_reach_all():
