@@ -139,6 +139,11 @@ LESSONS = (
         ("Counting", "What does it buy?"),
     ),
     Lesson(
+        "22_linear_attention_for_images",
+        {"seed=22, **settings": ("seed=SEED, **settings", 1)},
+        ("After sixteen rounds", "Where is which stroke?"),
+    ),
+    Lesson(
         "23_lightning_minimax",
         {"seed=23, steps": ("seed=SEED, steps", 1)},
         ("Who finds the needle?", "Every straw may be the needle"),
@@ -154,6 +159,21 @@ LESSONS = (
             "How far off?",
             "Before or after?",
             "Who moved, who stayed",
+        ),
+    ),
+    Lesson(
+        "24_transformer_squared",
+        {"seed=24": ("seed=SEED", 6)},
+        (
+            "A quarter each",
+            "Turn one of them",
+            "Two experts",
+            "What became of the other choice?",
+            "Two passes",
+            "An expert for the first pass",
+            "All of both is too much",
+            "Sixteen words to search with",
+            "A job that the model has never seen",
         ),
     ),
 )
