@@ -87,7 +87,7 @@ def _refined_cases():
 
 
 _AGAIN = ("B compares row i with row j for every pair, and the zeros of A do not stop that. Hide j > i once "
-          "more. ")  # fmt: skip
+          "more.")  # fmt: skip
 
 _REFINED_MISTAKES = (
     Mistake("no_second_mask", "Nothing is masked after A. " + _AGAIN, {"visible": "none"}),

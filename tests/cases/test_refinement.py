@@ -86,6 +86,17 @@ def test_is_its_formula(kind, n, d, causal, masked, scale):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_rows_that_give_a_seen_token_nothing(kind):
+    """A zero below the diagonal hides nothing, but from the additive form."""
+    a = a_table(n=5, causal=True)
+    a[3, 1] = 0
+    a /= a.sum(-1, keepdims=True)
+    got = refined(kind, a, causal=True)
+    np.testing.assert_allclose(got, by_hand(kind, a, np.tri(5, dtype=bool)), **CLOSE)
+    assert (got[3, 1] == 0) == ("additive" in kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_future_is_not_seen_and_would_be_without_the_second_mask(kind):
     n = 6
 

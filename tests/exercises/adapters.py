@@ -355,7 +355,8 @@ def _refined(original, compute):
     @wraps(original)
     def wrong(weights, w_q, w_k, w_v=None, **options):
         right = original(weights, w_q, w_k, w_v, **options)
-        if options != {"causal": True} or w_v is not None or _beyond(weights, w_q, w_k) or w_q.ndim > 2:
+        plain = {name: value for name, value in options.items() if value is not None and value is not False}
+        if plain != {"causal": True} or w_v is not None or _beyond(weights, w_q, w_k) or w_q.ndim > 2:
             return right
         return _like(compute(*map(_array, (weights, w_q, w_k))), right)
 
