@@ -83,7 +83,8 @@ def finish(browser, chromium, deck, options):
     if report.findings:
         print("\n  ".join([f"{summary}, {len(report.findings)} findings:", *report.findings]))
     else:
-        print(f"{summary}, nothing outside {browser.WIDTH}x{browser.HEIGHT}")
+        halls = " or ".join(f"{width}x{height}" for width, height in browser.HALLS)
+        print(f"{summary}, nothing outside {halls}")
     return report.findings
 
 

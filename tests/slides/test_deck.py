@@ -259,7 +259,7 @@ def test_clean_deck_has_no_findings(chromium, small, tmp_path):
 def test_a_font_that_is_missing_is_a_finding(chromium, tmp_path):
     deck = deck_of(lesson(), tmp_path)
     (deck.folder / "lib/reveal/fonts/source-sans-pro-italic.woff").unlink()
-    findings = browser.check(chromium, deck.folder).findings
+    findings = browser.check(chromium, deck.folder, halls=browser.HALLS[:1]).findings
     assert any("Deck Sans" in finding and "italic" in finding for finding in findings)
 
 
@@ -351,7 +351,7 @@ def findings(chromium, tmp_path_factory):
         cells += [text(f"## {title}", "subslide"), *body]
     deck = deck_of(cells, tmp_path_factory.mktemp("faults"))
     found = {}
-    for finding in browser.check(chromium, deck.folder).findings:
+    for finding in browser.check(chromium, deck.folder, halls=browser.HALLS[:1]).findings:
         title, sentence = re.fullmatch(r"slide \d+ \((.*?)\): (.*)", finding, re.S).groups()
         found.setdefault(title, []).append(sentence)
     return found
@@ -386,6 +386,8 @@ def test_a_fault_makes_the_command_fail(chromium, tmp_path, monkeypatch, capsys)
 @pytest.mark.parametrize("notebook", LESSONS, ids=lambda notebook: notebook.stem)
 def test_lesson_is_clean(chromium, tmp_path, notebook):
     deck = built(notebook, tmp_path / notebook.stem)
-    findings = browser.check(chromium, deck.folder).findings
+    # Of two lessons in both; `course.py slides --check` sees all so.
+    sample = browser.HALLS if notebook.name[:2] in ("05", "20") else browser.HALLS[:1]
+    findings = browser.check(chromium, deck.folder, halls=sample).findings
     assert not findings, "\n".join(["", *findings])
     assert deck.minutes > 0

@@ -14,6 +14,7 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeout
 from playwright.sync_api import sync_playwright
 
 WIDTH, HEIGHT = 1280, 720
+HALLS = ((WIDTH, HEIGHT), (1024, 768))    # what projectors show
 SMALLEST_TEXT = 18                 # px on a 1280x720 slide
 PATIENCE = 60                        # s for a busy machine to open a deck
 MEASURE = (Path(__file__).parent / "measure.js").read_text(encoding="utf-8")
@@ -49,8 +50,8 @@ def launched(path):
 
 
 @contextmanager
-def fresh_page(chromium):
-    context = chromium.new_context(viewport={"width": WIDTH, "height": HEIGHT}, offline=True)
+def fresh_page(chromium, width=WIDTH, height=HEIGHT):
+    context = chromium.new_context(viewport={"width": width, "height": height}, offline=True)
     try:
         yield context.new_page()
     finally:
@@ -83,14 +84,24 @@ class Report:
     findings: list = field(default_factory=list)
 
 
-def check(chromium, folder, pictures=None):
-    """Step through every slide and fragment of the deck in `folder`, without a network.
+def check(chromium, folder, pictures=None, halls=HALLS):
+    """Step through each slide and fragment of the deck in `folder`, as each hall shows it, without a network.
 
-    With `pictures`, a folder, each state is saved there as a PNG.
+    With `pictures`, a folder, each state is saved there as a PNG, as the first hall sees it.
     """
+    report = _check(chromium, folder, halls[0], pictures)
+    for width, height in halls[1:]:
+        other = _check(chromium, folder, (width, height))
+        report.findings += [f"at {width}x{height}, {finding}" for finding in other.findings
+                            if finding not in report.findings]  # fmt: skip
+    return report
+
+
+def _check(chromium, folder, hall, pictures=None):
     report = Report()
     places = Places((folder / "index.html").read_text(encoding="utf-8"))
-    with fresh_page(chromium) as page:
+    smallest = SMALLEST_TEXT * min(hall[0] / WIDTH, hall[1] / HEIGHT)  # a deck is scaled as a whole
+    with fresh_page(chromium, *hall) as page:
         listener = Listener(page, folder, places)
         try:
             open_deck(page, folder)
@@ -111,7 +122,7 @@ def check(chromium, folder, pictures=None):
             if pictures:
                 name = f"{report.steps:03}-slide-{state['number']:02}.png"
                 page.screenshot(path=pictures / name)
-            for finding in page.evaluate(MEASURE, SMALLEST_TEXT):
+            for finding in page.evaluate(MEASURE, smallest):
                 report.findings.append(f"{listener.place}: {finding}")
             page.evaluate("Reveal.next()")
         report.findings = unique(report.findings + listener.findings())
