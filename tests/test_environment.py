@@ -62,3 +62,12 @@ def test_the_citation_names_the_version_and_the_licences():
     assert citation["version"] == PROJECT["version"]
     assert citation["authors"] == PROJECT["authors"]
     assert " AND ".join(citation["license"]) == PROJECT["license"]
+
+
+def test_the_workflow_of_the_book_calls_a_word_of_course_py_and_publishes_its_folder():
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "book.yml").read_text(encoding="utf-8"))
+    steps = workflow["jobs"]["build"]["steps"]
+    assert [step["run"] for step in steps if "run" in step] == ["python3 course.py site"]
+    (artifact,) = (step["with"] for step in steps if "upload-pages-artifact" in step.get("uses", ""))
+    assert artifact == {"path": "site"}
+    assert workflow["jobs"]["publish"]["needs"] == "build"
