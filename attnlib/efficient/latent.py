@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from attnlib.core.arrays import valid_length
+from attnlib.core.arrays import check_number, valid_length
 from attnlib.core.grouped_queries import grouped_query_attention
 from attnlib.layers.checks import check_tokens
 from attnlib.layers.grouped_query import turned
@@ -78,6 +78,8 @@ class LatentAttention(nn.Module):
         if self.qk_rope_head_dim % 2:
             raise ValueError(f"qk_rope_head_dim must be even, for pairs; got {qk_rope_head_dim}")
         queries = self.qk_nope_head_dim + self.qk_rope_head_dim
+        if scale is not None:
+            check_number(scale, "scale")
         self.scale = queries**-0.5 if scale is None else scale
         if self.q_lora_rank is None:
             self.wq = bare_linear(self.dim, self.n_heads * queries, device, dtype)
@@ -131,8 +133,8 @@ class LatentAttention(nn.Module):
         ranks = [self.kv_lora_rank, self.qk_rope_head_dim]
         q_nope, q_pe = self._queries(x)
         latent, k_pe = self.wkv_a(x)[:, None].split(ranks, -1)  # one for all heads
-        if turns is not None:  # cloned, for pairs must begin at an even place in memory
-            q_pe, k_pe = turned(q_pe.clone(), turns), turned(k_pe.clone(), turns)
+        if turns is not None:  # pairs must begin at an even place in memory: hence the clone, and for
+            q_pe, k_pe = (turned(x.clone(), turns) * 1 for x in (q_pe, k_pe))  # their gradients the product
         rows = torch.cat([self.kv_norm(latent), k_pe], -1)
         if cache is not None:
             rows = cache.append(rows)
@@ -183,6 +185,7 @@ class LatentAttention(nn.Module):
         ...  for new in (1, 4096)]    # millions: the next token, the whole text
         [[68887, 587], [755914, 2405181]]
         """
+        n_new, n_key = valid_length(n_new, "n_new"), valid_length(n_key, "n_key")
         maps = self.kv_lora_rank * (self.qk_nope_head_dim + self.v_head_dim)
         if absorbed:
             features = 2 * self.kv_lora_rank + self.qk_rope_head_dim

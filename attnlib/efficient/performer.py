@@ -83,6 +83,7 @@ def positive_features(x, projection, *, shift=None, eps=0.0):
         ``c``. None is 0: the exponent is at most ``|w|^2 / 2`` for each row ``w`` of ``W``. ``"position"``:
         the largest entry of ``W y`` at each position; for queries, where the quotient of attention loses it.
         ``"sequence"``: the largest of all positions, for keys, of which each must have the same ``c``.
+        Gradients take it for a constant; without ``eps`` attention loses it, so they are exact.
     eps : float >= 0
         Keeps features from vanishing, at the price of a bias that depends on ``c``.
 

@@ -4,6 +4,7 @@ import torch
 
 from attnlib.core.arrays import valid_length, whole_number
 from attnlib.efficient.quantisation import Quantised, quantise
+from attnlib.layers.checks import check_tensor
 from attnlib.layers.key_value_cache import TokenCache
 
 
@@ -70,7 +71,10 @@ class QuantisedCache(TokenCache):
         """Keep keys and values ``(B, Hkv, T, d)``, and give all that are kept, ``(B, Hkv, S, d)``."""
         wanted = (self.n_kv_heads, self.head_dim)
         for name, x in (("k", k), ("v", v)):
-            if (x.shape[1], x.shape[3]) != wanted:
+            check_tensor(x, name)
+            if not x.is_floating_point():
+                raise TypeError(f"{name} must be of a floating type; got dtype {x.dtype}")
+            if x.ndim != 4 or (x.shape[1], x.shape[3]) != wanted:
                 raise ValueError(
                     f"{name} must have {wanted[0]} heads of {wanted[1]} features; got shape {tuple(x.shape)}"
                 )

@@ -137,6 +137,15 @@ def rotary_turns(positions, frequencies):
 
 def turned(x, turns):
     """Each pair of features (2i, 2i + 1) of ``x`` as a complex number, times its turn."""
+    wanted = (x.shape[-2], x.shape[-1] // 2)
+    if not isinstance(turns, torch.Tensor) or not turns.is_complex():
+        got = turns.dtype if isinstance(turns, torch.Tensor) else type(turns).__name__
+        raise TypeError(f"turns must be a complex tensor, as rotary_turns makes it; got {got}")
+    if turns.shape[-2:] != wanted:
+        raise ValueError(
+            f"turns must have a row for each token and a column for each pair, {wanted}; got shape "
+            f"{tuple(turns.shape)}"
+        )
     if x.dtype in (torch.float16, torch.bfloat16):
         return turned(x.float(), turns).to(x.dtype)
     pairs = torch.view_as_complex(x.view(*x.shape[:-1], -1, 2))

@@ -3,7 +3,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
-from drawn import normal
+from drawn import assert_same_gradients, normal
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,20 +73,19 @@ def test_is_attention_with_the_logarithm_of_the_counts(sizes, counting, before, 
     np.testing.assert_allclose(theirs, wanted, **CLOSE)
 
 
-@pytest.mark.parametrize("counting", ["once", "listed"])
-def test_gradients_are_those_of_the_explicit_form(counting):
-    inputs = [torch.from_numpy(x).requires_grad_() for x in qkv(2, 2, n=14)]
-    drawn = np.array([[[0, 0], [1, 6], [2, 5], [3, 3], [4, 1]], [[5, 4], [5, 6], [1, 0], [2, 1], [0, 2]]])
-    mask = torch.from_numpy(normal(2, 1, 1, 14, seed=3) < 0.8)
-    bias = bigbird_counts(14, 2, drawn, counting=counting, like=inputs[0]).double().log()
-    bias = torch.where(mask, bias, -torch.inf)
-    wanted = torch.where(mask.mT, attention(*inputs, bias, return_weights=True)[0], 0)
-    got = bigbird_attention(*inputs, 2, drawn, counting=counting, mask=mask)
-    upstream = torch.from_numpy(normal(2, 2, 14, 3, seed=4))
-    for ours, theirs in zip(
-        torch.autograd.grad(got, inputs, upstream), torch.autograd.grad(wanted, inputs, upstream), strict=True
-    ):
-        np.testing.assert_allclose(ours, theirs, **CLOSE)
+@given(any_blocks, st.sampled_from(["once", "listed"]), st.sampled_from([(), (2,)]), st.booleans())
+def test_gradients_are_those_of_the_explicit_form(sizes, counting, before, padded):
+    heads, n_blocks, size, r, seed = sizes
+    rng, n = np.random.default_rng(seed), n_blocks * size
+    drawn = rng.integers(0, n_blocks, (heads, n_blocks - 2, r))
+    inputs = [torch.from_numpy(x).requires_grad_() for x in qkv(*before, heads, n=n)]
+    real = torch.from_numpy(rng.random((*before, rng.choice([1, heads]), 1, n)) < (0.7 if padded else 1))
+    bias = bigbird_counts(n, size, drawn, counting=counting, like=inputs[0]).double().log()
+    bias = torch.where(real, bias, -torch.inf)
+    wanted = torch.where(real.mT, attention(*inputs, bias, return_weights=True)[0], 0)
+    mask = real if padded else None
+    got = bigbird_attention(*inputs, size, drawn, counting=counting, mask=mask)
+    assert_same_gradients(got, wanted, inputs, **CLOSE)
 
 
 def test_hugging_face_in_evaluation_counts_block_0_again_for_each_random_block():

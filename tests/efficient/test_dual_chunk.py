@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from drawn import qkv
+from drawn import assert_same_gradients, qkv
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,6 +76,30 @@ def test_is_attention_with_each_pair_rotated_by_its_distance(n_query, n_key, siz
         out, got = dual_chunk_attention(*inputs, **settings)
         np.testing.assert_allclose(got, weights, **CLOSE)
         np.testing.assert_allclose(out, weights @ v, **CLOSE)
+
+
+@given(
+    st.integers(1, 9), st.integers(1, 9), sizes, st.sampled_from([(), (2,)]),
+    st.sampled_from(["interleaved", "halves"]),
+)  # fmt: skip
+def test_gradients_are_those_of_the_explicit_form(n_query, n_key, size, before, layout):
+    chunk, farthest = size
+    q, k, v = inputs = [
+        torch.from_numpy(x).requires_grad_() for x in qkv(*before, n_query=n_query, n_key=n_key)
+    ]
+    table = dual_chunk_positions(n_query, n_key, chunk=chunk, farthest=farthest, like=q)
+    at = table.clamp(min=0)[:, :, None].expand(*before, n_query, n_key, 1)  # each pair has its own rotation
+    turned = rope(q[..., None, None, :].expand(*q.shape[:-1], n_key, 1, 4), at, layout=layout)[..., 0, :]
+    scores = (turned * k[..., None, :, :]).sum(-1) / 2
+    wanted = attention_of_scores(torch.where(table >= 0, scores, -torch.inf)) @ v
+    got = dual_chunk_attention(*inputs, chunk=chunk, farthest=farthest, layout=layout)
+    assert_same_gradients(got, wanted, inputs, **CLOSE)
+
+
+def attention_of_scores(scores):
+    """Weights of scores, zeros where all are hidden."""
+    seen = (scores > -torch.inf).any(-1, keepdim=True)
+    return torch.where(seen, torch.softmax(torch.where(seen, scores, 0), -1), 0)
 
 
 def test_in_a_text_of_one_chunk_it_is_attention_with_rotary_positions(lib):

@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from drawn import assert_same_gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -123,6 +124,24 @@ def test_both_forms_by_the_definition(B, H, rank, nope, pairs, v_dim, q_rank, se
                 np.testing.assert_allclose(got, wanted, atol=1e-9)
 
 
+@given(
+    st.integers(1, 2), st.integers(1, 3), st.integers(1, 5), st.integers(1, 4), st.integers(1, 2),
+    st.integers(1, 3), st.sampled_from([None, 1, 4]), st.integers(0, 99),
+)  # fmt: skip
+@settings(max_examples=40)
+def test_gradients_of_both_forms_are_those_of_the_definition(B, H, rank, nope, pairs, v_dim, q_rank, seed):
+    layer = a_layer(6, H, rank, qk_nope_head_dim=nope, qk_rope_head_dim=2 * pairs, v_head_dim=v_dim,
+                    q_lora_rank=q_rank)  # fmt: skip
+    T = 1 + seed % 5
+    x, positions = normal(B, T, 6, seed=seed).requires_grad_(), torch.arange(seed, seed + T)
+    mask = normal(B, H, T, T, seed=seed + 1) < 0.5 if seed % 2 else None
+    inputs = [x, *layer.parameters()]
+    for absorbed in FORMS:
+        got = layer(x, turns_at(positions, layer), mask, absorbed=absorbed)
+        wanted, _ = by_its_definition(layer, x, positions, mask)
+        assert_same_gradients(got, wanted, inputs, rtol=1e-8, atol=1e-9)
+
+
 @pytest.mark.parametrize("pieces", [(1,) * 7, (3, 4), (4, 1, 2), (6, 1), (7,)])
 @pytest.mark.parametrize("forms", [(False,), (True,), (None,), (False, True)])
 def test_pieces_of_any_length_give_what_the_whole_gives(pieces, forms):
@@ -233,6 +252,14 @@ def test_errors_name_what_is_wrong():
         (lambda: made(qk_rope_head_dim=3), ValueError, "qk_rope_head_dim must be even, for pairs; got 3"),
         (lambda: made(v_head_dim=0), ValueError, "v_head_dim must be at least 1"),
         (lambda: made(q_lora_rank=1.5), TypeError, "q_lora_rank must be a whole number"),
+        (lambda: made(scale="big"), TypeError, "scale must be a number"),
+        (lambda: layer.multiplications(0, 1, absorbed=True), ValueError, "n_new must be at least 1"),
+        (lambda: layer(x, torch.ones(3, 1)), TypeError, "turns must be a complex tensor.*got torch.float32"),
+        (
+            lambda: layer(x, turns_at(range(4), layer)),
+            ValueError,
+            r"turns must.*\(3, 1\); got shape",
+        ),
         (lambda: layer(x.numpy()), TypeError, "x must be a torch tensor; got ndarray"),
         (lambda: layer(x[0]), ValueError, r"x must have shape \(B, T, 8\), not empty; got \(3, 8\)"),
         (lambda: layer(x, absorbed="yes"), TypeError, "absorbed must be True, False or None; got 'yes'"),

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from drawn import normal
+from drawn import assert_same_gradients, normal
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +40,28 @@ def test_attention_over_the_few_features(lib):
     assert (k @ a).shape == (2, 6, rank)
     out = attention(q @ a, k @ a, v @ b, causal=True, scale=d**-0.5) @ b.mT
     np.testing.assert_allclose(lib.numpy(out), lib.numpy(attention(q, k, v, causal=True)), atol=1e-10)
+
+
+@given(
+    st.sampled_from([(), (2,), (2, 3)]), st.integers(1, 6), st.integers(1, 8), st.integers(1, 6),
+    st.integers(1, 6), st.booleans(), st.integers(0, 99),
+)  # fmt: skip
+def test_nothing_is_lost_of_any_shape_and_mask_nor_of_the_gradient(
+    before, n_query, n_key, d, rank, causal, seed
+):
+    rank = min(rank, d, n_key)
+    k, v = (
+        torch.from_numpy(normal(*before, n_key, rank, seed=seed + i) @ normal(rank, d, seed=seed + i + 1))
+        for i in (0, 2)
+    )
+    q = torch.from_numpy(normal(*before, n_query, d, seed=seed + 4)).requires_grad_()
+    mask = torch.from_numpy(normal(n_query, n_key, seed=seed) < 0.7)
+    a, b = low_rank_basis(k, rank), low_rank_basis(v, rank)
+    how = {"mask": mask, "causal": causal, "return_weights": True}
+    got = attention(q @ a, k @ a, v @ b, scale=d**-0.5, **how)[0] @ b.mT
+    wanted = attention(q, k, v, **how)[0]
+    np.testing.assert_allclose(got.detach(), wanted.detach(), atol=1e-10)
+    assert_same_gradients(got, wanted, [q], atol=1e-9)
 
 
 def test_a_basis_serves_rows_that_it_has_not_seen():

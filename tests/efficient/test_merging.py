@@ -5,7 +5,7 @@ import drawn
 import numpy as np
 import pytest
 import torch
-from drawn import normal
+from drawn import assert_same_gradients, normal
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,6 +83,18 @@ def test_gradients_flow_through_outputs_and_log_sum_exps():
     assert torch.autograd.gradcheck(
         lambda a, b, c, d: merge_attention([a[:, 1:], b[:, 1:]], [c, d])[0], [*outs, *lses]
     )
+
+
+@given(
+    st.sampled_from([(), (2,), (2, 3)]), st.integers(1, 6), st.integers(1, 9),
+    st.sets(st.integers(1, 8)), st.integers(0, 999),
+)  # fmt: skip
+def test_gradients_of_any_parts_are_those_of_the_whole(before, n_query, n_key, cuts, seed):
+    inputs = [torch.from_numpy(x).requires_grad_() for x in qkv(*before, n_query=n_query, n_key=n_key)]
+    mask = torch.from_numpy(np.random.default_rng(seed).random((n_query, n_key)) < 0.5)
+    got, _ = merge_attention(*parts(*inputs, mask, [0, *sorted(c for c in cuts if c < n_key), n_key]))
+    wanted = attention(*inputs, mask, return_weights=True)[0]
+    assert_same_gradients(got, wanted, inputs, atol=1e-12)
 
 
 def test_half_precision_keeps_its_type_and_its_log_sum_exp(lib):

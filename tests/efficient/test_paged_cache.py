@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from drawn import normal
+from drawn import assert_same_gradients, normal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -70,14 +70,29 @@ def test_vllms_layouts_are_brought_here_as_the_text_says():
     np.testing.assert_array_equal(got, wanted)
 
 
-def test_gradients():
-    keys, values, tables, lengths, _ = scattered([4, 2], d=2, dv=2)
-    q, keys, values = (
-        torch.from_numpy(np.nan_to_num(x)).requires_grad_() for x in (normal(2, 2, 1, 2), keys, values)
-    )
-    assert torch.autograd.gradcheck(
-        lambda *x: paged_attention(*x, torch.from_numpy(tables), torch.from_numpy(lengths)), (q, keys, values)
-    )
+@settings(max_examples=40)
+@given(st.lists(st.integers(0, 11), min_size=1, max_size=4), st.integers(1, 5), st.integers(1, 3),
+       st.integers(1, 3), st.integers(1, 3), st.integers(0, 99))  # fmt: skip
+def test_any_tables_and_their_gradients(lengths, block_size, kv_heads, times, n_query, seed):
+    keys, values, tables, lengths, _ = scattered(lengths, block_size, kv_heads, seed=seed)
+    heads, tables, lengths = kv_heads * times, torch.from_numpy(tables), torch.from_numpy(lengths)
+    q, keys, values = inputs = [
+        torch.from_numpy(x).requires_grad_()
+        for x in (normal(len(lengths), heads, n_query, 4), np.nan_to_num(keys), np.nan_to_num(values))
+    ]
+    rows = []
+    for one, table, n in zip(q, tables, lengths.tolist(), strict=True):
+        of_token = [(int(table[t // block_size]), t % block_size) for t in range(n)]
+        k, v = (
+            torch.stack([x[at] for at in of_token], 1).repeat_interleave(times, 0) if n else None
+            for x in (keys, values)
+        )
+        zeros = 0 * one[..., :1].expand(-1, -1, 5)
+        rows.append(attention(one, k, v, causal=True, return_weights=True)[0] if n else zeros)
+    wanted = torch.stack(rows) + 0 * (keys.sum() + values.sum())
+    got = paged_attention(*inputs, tables, lengths) + 0 * (q.sum() + keys.sum() + values.sum())
+    np.testing.assert_allclose(got.detach(), wanted.detach(), atol=1e-12)
+    assert_same_gradients(got, wanted, inputs, atol=1e-12)
 
 
 # The cache

@@ -3,7 +3,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from drawn import BOTH, normal
+from drawn import BOTH, assert_same_gradients, normal
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -231,6 +231,33 @@ def test_gradients(strict):
         assert torch.autograd.gradcheck(features, (q, W.clone().requires_grad_()))
     out = performer_attention(q, k, v, W, causal=True, strict=strict)
     assert all(g.isfinite().all() for g in torch.autograd.grad(out.sum(), (q, k, v)))
+
+
+@given(
+    st.integers(1, 12), st.integers(1, 12), st.sampled_from([(), (2,), (2, 3)]), st.booleans(), st.booleans(),
+    st.booleans(), st.integers(0, 99),
+)  # fmt: skip
+def test_gradients_are_those_of_the_explicit_form(n_query, n_key, before, causal, strict, padded, seed):
+    arrays = *qkv(*before, n_query=n_query, n_key=n_key), orthogonal_projection(10, 4, seed=seed)
+    q, k, v, W = inputs = [torch.from_numpy(x).requires_grad_() for x in arrays]
+    mask = torch.from_numpy(normal(1, n_key, seed=seed) < (0.5 if padded else np.inf))
+    seen = mask.expand(n_query, n_key)
+    seen = seen & seen.new_ones(n_query, n_key).tril(n_key - n_query) if causal else seen
+
+    def exponents(x):
+        return (x / 2**0.5) @ W.mT - (x * x).sum(-1, keepdim=True) / 4
+
+    keys = torch.where(mask.mT, k, 0)
+    a, b = exponents(q), exponents(keys)
+    a = torch.exp(a - ((q / 2**0.5) @ W.mT).amax(-1, keepdim=True).detach()) + (0 if strict else 1e-4)
+    if not strict:
+        b = b - ((keys / 2**0.5) @ W.mT).amax((-2, -1), keepdim=True).detach()
+    products = torch.where(seen, a @ (torch.exp(b) + (0 if strict else 1e-4)).mT, 0)
+    total = products.sum(-1, keepdim=True)
+    wanted = products @ v / torch.where(total == 0, 1, total)
+    got = performer_attention(*inputs, mask if padded else None, causal=causal, strict=strict)
+    np.testing.assert_allclose(got.detach(), wanted.detach(), **CLOSE)
+    assert_same_gradients(got, wanted, inputs, **CLOSE)
 
 
 @BOTH

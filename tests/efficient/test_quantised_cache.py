@@ -1,10 +1,18 @@
 import numpy as np
 import pytest
 import torch
+from drawn import assert_same_gradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlib import GroupedQueryAttention, Llama, QuantisedCache, quantise
+from attnlib import (
+    GroupedQueryAttention,
+    Llama,
+    QuantisedCache,
+    attention,
+    grouped_query_attention,
+    quantise,
+)
 from attnlib.layers.llama import LlamaCache
 
 
@@ -86,6 +94,30 @@ def test_in_an_attention_layer(pieces):
             assert (error < 1e-12) == (len(pieces) == 1)  # one piece sees itself exactly
 
 
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 9), st.integers(1, 4), st.sampled_from([2, 4, 8]),
+       st.integers(1, 4), st.integers(0, 4), st.integers(0, 99))  # fmt: skip
+@settings(max_examples=40)
+def test_attention_over_codes_is_attention_over_the_numbers_they_stand_for(
+    kv_heads, times, n_old, n_new, bits, group_size, window, seed
+):
+    cache = QuantisedCache(2, kv_heads, 20, 8, bits=bits, group_size=group_size, window=window)
+    k, v = normal(2, kv_heads, n_old, 8, seed=seed), normal(2, kv_heads, n_old, 8, seed=seed + 1)
+    cache.append(k, v)
+    n_codes = max(n_old - window, 0) // group_size * group_size
+    if n_codes:
+        k[:, :, :n_codes] = quantise(k[:, :, :n_codes], bits, axis=-2, group_size=group_size).dequantised()
+        v[:, :, :n_codes] = quantise(v[:, :, :n_codes], bits).dequantised()
+    q = normal(2, kv_heads * times, n_new, 8, seed=seed + 2)
+    mask = normal(2, 1, n_new, n_old + n_new, seed=seed + 3) < 0.7
+    new_k, new_v = normal(2, kv_heads, n_new, 8, seed=seed + 4), normal(2, kv_heads, n_new, 8, seed=seed + 5)
+    inputs = [x.requires_grad_() for x in (q, new_k, new_v)]
+    got = grouped_query_attention(q, *cache.append(new_k, new_v), mask, causal=True)
+    keys, values = (torch.cat(pair, -2).repeat_interleave(times, 1) for pair in ((k, new_k), (v, new_v)))
+    wanted = attention(q, keys, values, mask, causal=True, return_weights=True)[0]
+    np.testing.assert_allclose(got.detach(), wanted.detach(), atol=1e-12)
+    assert_same_gradients(got, wanted, inputs, atol=1e-12)
+
+
 def test_in_a_whole_model():
     torch.manual_seed(0)
     model = Llama(vocab_size=30, dim=32, n_layers=2, n_heads=4, n_kv_heads=2).eval()
@@ -131,6 +163,10 @@ def test_errors_name_what_is_wrong():
         (lambda: kept(2, 3, 6, 8), ValueError, "room for 5 tokens and holds 0; 6 more do not fit"),
         (lambda: kept(1, 3, 1, 8), ValueError, "the cache is for 2 sequences; got 1"),
         (lambda: kept(2, 2, 1, 8), ValueError, r"k must have 3 heads of 8 features.*\(2, 2, 1, 8\)"),
+        (lambda: made().append(x.numpy(), x), TypeError, "k must be a torch tensor; got ndarray"),
+        (lambda: made().append(x, None), TypeError, "v must be a torch tensor; got NoneType"),
+        (lambda: made().append(x.int(), x), TypeError, "k must be of a floating type; got dtype torch.int32"),
+        (lambda: kept(3, 8), ValueError, r"k must have 3 heads of 8 features; got shape \(3, 8\)"),
         (lambda: made().append(x, x[..., :4]), ValueError, r"v must have 3 heads.*\(2, 3, 1, 4\)"),
         (lambda: made().append(x, x[:, :, [0, 0]]), ValueError, r"v must have the sequences and tokens of k"),
     ):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from drawn import BOTH, normal, qkv
+from drawn import BOTH, assert_same_gradients, normal, qkv
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,6 +88,23 @@ def test_the_authors_norm_over_joined_heads():
     assert ratio.std() > 0.1
 
 
+@given(
+    st.integers(1, 12), st.integers(1, 12), st.sampled_from([(), (2,), (2, 3)]), st.booleans(),
+    st.integers(0, 99),
+)  # fmt: skip
+def test_gradients_of_norm_attention_are_those_of_its_formula(n_query, n_key, before, is_causal, seed):
+    q, k, v = inputs = [
+        torch.from_numpy(x).requires_grad_() for x in qkv(*before, n_query=n_query, n_key=n_key)
+    ]
+    mask = torch.from_numpy(normal(1, n_key, seed=seed) < 0.7)
+    seen = mask.expand(n_query, n_key).tril(n_key - n_query) if is_causal else mask
+    phi_q, phi_k = (torch.nn.functional.elu(x) + 1 for x in (q, k))
+    out = torch.where(seen, phi_q @ phi_k.mT, 0) @ v
+    wanted = out / (out.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+    got = norm_attention(*inputs, mask, causal=is_causal)
+    assert_same_gradients(got, wanted, inputs, **CLOSE)
+
+
 # Softmax within blocks
 
 
@@ -108,6 +125,19 @@ def test_diag_attention_is_attention_with_the_mask_of_blocks(n, size, before, is
     mask = None if mask is None else torch.from_numpy(mask)
     theirs = diag_attention(*map(torch.from_numpy, (q, k, v)), mask, block_size=size, causal=is_causal)
     np.testing.assert_allclose(theirs, wanted, **CLOSE)
+
+
+@given(
+    st.integers(1, 20), st.integers(1, 25), st.sampled_from([(), (2,), (2, 3)]), st.booleans(),
+    st.integers(0, 99),
+)  # fmt: skip
+def test_gradients_of_diag_attention_are_those_of_the_explicit_form(n, size, before, is_causal, seed):
+    inputs = [torch.from_numpy(x).requires_grad_() for x in qkv(*before, n_query=n, n_key=n)]
+    mask = torch.from_numpy(normal(*[1 for _ in before], 1, n, seed=seed) < 0.7)
+    seen = (blocks(size) & causal if is_causal else blocks(size)).mask(n, like=mask) & mask
+    wanted = attention(*inputs, seen, return_weights=True)[0]
+    got = diag_attention(*inputs, mask, block_size=size, causal=is_causal)
+    assert_same_gradients(got, wanted, inputs, **CLOSE)
 
 
 def test_nothing_passes_from_one_block_to_the_next():
