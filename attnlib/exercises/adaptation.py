@@ -1,7 +1,6 @@
 """Lesson 24: the loss of a policy that is told right or wrong, and a round of a search without slopes."""
 
 import numpy as np
-import torch
 
 from attnlib.exercises.common import few_digits
 from attnlib.exercises.exercise import Exercise
@@ -22,7 +21,7 @@ def _policy(logits, actions, rewards, *, sign=-1, over="sum", samples="mean", ta
     whole = {"sum": chosen.sum(-1), "mean": chosen.mean(-1), "last": chosen[:, -1], "first": chosen[:, 0],
              "product": chosen.prod(-1)}[over]  # fmt: skip
     r = {"as_is": rewards, "size": rewards.abs(), "positive": rewards.clamp(min=0),
-         "centred": rewards - rewards.mean(), "none": torch.ones_like(rewards)}[reward]  # fmt: skip
+         "centred": rewards - rewards.mean(), "none": rewards * 0 + 1}[reward]  # fmt: skip
     each = sign * r * whole
     if samples == "apart":
         return sign * r.mean() * whole.mean()
@@ -30,6 +29,8 @@ def _policy(logits, actions, rewards, *, sign=-1, over="sum", samples="mean", ta
 
 
 def _answers():
+    import torch
+
     rng = np.random.default_rng(24)
 
     def case(name, B, T, V, rewards, spread=1.0, **more):
@@ -184,7 +185,7 @@ EXERCISES = (
     ), _POLICY_SOLUTION, "function"),
     Exercise("search_round", "24", search_round, (
         "Sort the scores and keep the rows of the population that belong to the greatest ones.",
-        "argsort gives the least first, so the best n_elite are its last. Mean and spread run over the kept, "
+        "The least come first in an argsort, so the best n_elite are its last. Mean and spread run over the kept, "
         "for each number by itself.",
         "std has a ddof, which is taken off the number that the variance is divided by. The best is the row "
         "at the argmax of the scores.",
