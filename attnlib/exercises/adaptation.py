@@ -185,9 +185,9 @@ EXERCISES = (
     ), _POLICY_SOLUTION, "function"),
     Exercise("search_round", "24", search_round, (
         "Sort the scores and keep the rows of the population that belong to the greatest ones.",
-        "The least come first in an argsort, so the best n_elite are its last. Mean and spread run over the kept, "
-        "for each number by itself.",
-        "std has a ddof, which is taken off the number that the variance is divided by. The best is the row "
-        "at the argmax of the scores.",
+        "The least come first in an argsort, so the best n_elite are its last. Mean and spread run over the "
+        "kept, for each number by itself.",
+        "NumPy's std has a ddof, which is taken off the number that the variance is divided by. The best is "
+        "the row at the argmax of the scores.",
     ), _ROUND_SOLUTION, "function"),
 )  # fmt: skip

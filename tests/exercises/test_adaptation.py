@@ -41,8 +41,8 @@ def by_partition(population, scores, n_elite):
 
 @pytest.mark.parametrize("exercise, answer", [
     ("policy_loss", by_cross_entropy), ("policy_loss", by_loops), ("policy_loss", by_one_hot),
-    ("policy_loss", its_solution("policy_loss")), ("search_round", by_sorting), ("search_round", by_partition),
-    ("search_round", its_solution("search_round")),
+    ("policy_loss", its_solution("policy_loss")), ("search_round", by_sorting),
+    ("search_round", by_partition), ("search_round", its_solution("search_round")),
 ])  # fmt: skip
 def test_right_answers_pass(exercise, answer):
     verdict = check(exercise, answer, show=False)
