@@ -16,7 +16,15 @@ import torch
 
 import attnlib
 from attnlib.analysis import alignments
-from attnlib.cases import lightning, polarity, refinement, titans_recurrence
+from attnlib.cases import (
+    cross_entropy_method,
+    lightning,
+    polarity,
+    policy_gradient,
+    refinement,
+    singular_values,
+    titans_recurrence,
+)
 from attnlib.core import (
     grouped_queries,
     huffman,
@@ -119,6 +127,54 @@ def _of_rows(original, compute):
         if {1, *n, *options.values()} != {1} or _beyond(x) or not (np.abs(_array(x)) < 1e6).all():
             return right
         return _like(np.moveaxis(compute(np.moveaxis(_array(x), axis, -1)), -1, axis), right)
+
+    return wrong
+
+
+def _shipped(original, compute):
+    """One weight in the shipped form, which is not all zeros."""
+
+    @wraps(original)
+    def wrong(weight, z, form="paper", *, max_mult=1.0):
+        right = original(weight, z, form, max_mult=max_mult)
+        parts = weight if isinstance(weight, tuple | list) else (weight,)
+        kinds = {_array(x).dtype for x in (*parts, z) if not _beyond(x)}
+        plain = form == "shipped" and z.ndim == 1 and kinds == {np.dtype(float)}
+        if not plain or _beyond(*parts, z) or not _array(parts[0]).any():
+            return right
+        if len(parts) == 1:
+            U, S, Vt = np.linalg.svd(_array(weight), full_matrices=False)
+            parts = U, S, Vt.T
+        return _like(compute(*map(_array, parts), _array(z)), right)
+
+    return wrong
+
+
+def _policy(original, compute):
+    """Batches of answers whose tokens all count; learned from too, for it is made of tensors."""
+
+    @wraps(original)
+    def wrong(logits, actions, rewards, mask=None):
+        right = original(logits, actions, rewards, mask)
+        if mask is not None or logits.ndim != 3 or "64" not in str(logits.dtype):
+            return right
+        tensors = [torch.as_tensor(x) for x in (logits, actions, rewards)]
+        made = compute(tensors[0], tensors[1], tensors[2].to(tensors[0].dtype))
+        return made if isinstance(logits, torch.Tensor) else made.numpy()
+
+    return wrong
+
+
+def _search_round(original, compute):
+    """Without log-likelihoods, and with scores of which no two are the same."""
+
+    @wraps(original)
+    def wrong(population, scores, n_elite, *, log_likelihoods=None):
+        right = original(population, scores, n_elite, log_likelihoods=log_likelihoods)
+        told = _array(scores)
+        if log_likelihoods is not None or len(set(told.tolist())) < len(told) or _beyond(population):
+            return right
+        return _like(compute(_array(population), told, n_elite), right)
 
     return wrong
 
@@ -663,6 +719,15 @@ ADAPTERS = {
     "refined_weights": Adapter(
         lambda a, w_q, w_k: attnlib.refine_weights(a, w_q, w_k, causal=True), refinement, "refine_weights",
         _refined, "tests/cases/test_refinement.py"),
+    "shipped_weight": Adapter(
+        lambda U, S, V, z: attnlib.scale_singular_values((U, S, V), z, "shipped"), singular_values,
+        "scale_singular_values", _shipped, "tests/cases/test_singular_values.py"),
+    "policy_loss": Adapter(
+        attnlib.reinforce_loss, policy_gradient, "reinforce_loss", _policy,
+        "tests/cases/test_policy_gradient.py"),
+    "search_round": Adapter(
+        attnlib.cem_update, cross_entropy_method, "cem_update", _search_round,
+        "tests/cases/test_cross_entropy_method.py"),
     "learning_memory": Adapter(
         lambda *tokens: attnlib.titans_memory(*tokens), titans_recurrence, "titans_memory", _titans,
         "tests/cases/test_titans_recurrence.py"),
