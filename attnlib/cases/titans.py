@@ -193,9 +193,10 @@ class MemoryAsContext(_WithMemory):
     ----------
     Behrouz et al. 2025, arXiv 2501.00663, section 4.1, equations 21 to 25. A token sees what the memory says
     of the tokens up to itself: that of later ones would tell it of them. It reads ``M_t`` as it is after
-    itself, not after its segment, for the same reason. The residuals are ours, around the attention and
-    around the product: without the second, a token's own features decide the sign of all that it reads, and
-    some seeds of the lesson's model do not learn.
+    itself, not after its segment, for the same reason. The paper has residuals in all blocks, section 4.4,
+    and does not say where. Ours are around the attention, the block, and the product: without the last, a
+    token's own features decide the sign of all that it reads, and some seeds of the lesson's model do not
+    learn.
 
     Examples
     --------
@@ -250,8 +251,8 @@ class MemoryAsGate(_WithMemory):
     References
     ----------
     Behrouz et al. 2025, arXiv 2501.00663, section 4.2, equations 26 to 28. Both are normed with learned
-    weights, as there; the paper's nonlinearity after that, which it does not name, is left out. The
-    residuals are ours, as in `MemoryAsContext`.
+    weights, as there; the paper's nonlinearity after that, which it does not name, is left out. Its memory
+    learns the persistent tokens too. The places of the residuals are ours, as in `MemoryAsContext`.
 
     Examples
     --------
@@ -297,9 +298,9 @@ class MemoryAsLayer(_WithMemory):
 
     References
     ----------
-    Behrouz et al. 2025, arXiv 2501.00663, section 4.3, equations 29 to 31 (MAL), without the residuals. The
-    persistent tokens stand before the attention only: before the memory they would be learned first, and its
-    first state is a parameter anyway.
+    Behrouz et al. 2025, arXiv 2501.00663, section 4.3, equations 29 to 31 (MAL), which leave out residuals.
+    The persistent tokens stand before the attention only: before the memory they would be learned first, and
+    its first state is a parameter anyway.
 
     Examples
     --------
