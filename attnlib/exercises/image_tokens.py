@@ -18,6 +18,9 @@ _WRONG_TOKENS = {
     12: ("one_side", "An image grows along both sides: three times the width and three times the height."),
     6: ("one_side", "Six times as many patches lie along one side. An image has two."),
     3: ("one_side", "An image grows along both sides, and so does the number of patches."),
+    1.5: ("larger_patches", "Smaller patches make more tokens, not fewer. And an image has two sides."),
+    4.5: ("larger_patches", "Smaller patches make more tokens, not fewer."),
+    36**2: ("tokens_squared", "That is how the pairs grow."),
     2.25: ("larger_patches", "Smaller patches make more tokens, not fewer."),
 }  # fmt: skip
 
@@ -35,7 +38,7 @@ def image_grows(answer):
         )
     for factor, (name, told) in _WRONG_TOKENS.items():
         if np.isclose(tokens, factor):
-            return wrong(f"(a) is not {factor:g}. {told}", name)
+            return wrong(f"(a) is not {factor:,g}. {told}", name)
     if not np.isclose(tokens, 36, rtol=1e-3):
         return wrong(
             "Begin with (a): how many times as many patches lie along one side of the photograph? "
@@ -76,6 +79,20 @@ def image_grows(answer):
 # ------------------------------------------------------------- tokens as an image
 
 
+def _padded(image, widths, edge):
+    """The image with what is taken to lie around it."""
+    if edge == "none":
+        return image
+    if edge == "negative":  # index -1 is the last; beyond the last nothing is added
+        return np.pad(np.pad(image, [(a, 0) for a, _ in widths], "wrap"), [(0, b) for _, b in widths])
+    if edge == "run_on":  # token t has the neighbours t - 1 and t + 1, wherever a row ends
+        d, H, W = image.shape
+        lines = np.pad(image.reshape(d, -1), ((0, 0), (W + 1, W + 1)))
+        return np.stack([lines[:, i * W : i * W + W + 2] for i in range(H + 2)], 1)
+    modes = {"zero": "constant", "wrap": "wrap", "edge": "edge", "mirror": "reflect"}
+    return np.pad(image, widths, modes[edge])
+
+
 @np.errstate(all="ignore")
 def _convolution(x, kernels, grid, *, enter="right", leave="right", sides="right", kernel="right",
                  edge="zero", features="own", anchor="middle"):  # fmt: skip
@@ -85,16 +102,20 @@ def _convolution(x, kernels, grid, *, enter="right", leave="right", sides="right
     image = {"right": lambda: x.T.reshape(d, H, W), "reshape": lambda: x.reshape(d, H, W),
              "columns": lambda: x.T.reshape(d, W, H).swapaxes(1, 2)}[enter]()  # fmt: skip
     kernels = {"right": kernels, "transposed": kernels.swapaxes(1, 2), "flipped": kernels[:, ::-1, ::-1],
+               "rows_turned": kernels[:, ::-1], "columns_turned": kernels[:, :, ::-1],
                "first": kernels[:1] + 0 * kernels, "mean": kernels.mean(0) + 0 * kernels}[kernel]  # fmt: skip
-    modes = {"zero": "constant", "wrap": "wrap", "edge": "edge", "reflect": "symmetric"}
     before = {"middle": 1, "corner": 0, "end": 2}[anchor]
-    image = np.pad(image, ((0, 0), (before, 2 - before), (before, 2 - before)), modes[edge])
+    image = _padded(image, ((0, 0), (before, 2 - before), (before, 2 - before)), edge)
+    H, W = (n - 2 for n in image.shape[1:])
     out = sum(kernels[:, i, j, None, None] * image[:, i : i + H, j : j + W]
               for i in range(3) for j in range(3))  # fmt: skip
+    if edge == "none":
+        return out.reshape(d, -1).T
     if features == "mixed":
         out = out.sum(0) + 0 * out
     return {"right": lambda: out.reshape(d, -1).T, "reshape": lambda: out.reshape(x.shape),
-            "columns": lambda: out.swapaxes(1, 2).reshape(d, -1).T, "image": lambda: out,
+            "columns": lambda: out.swapaxes(1, 2).reshape(d, -1).T,
+            "lines": lambda: out.reshape(d, -1), "image": lambda: out,
             "features_last": lambda: np.moveaxis(out, 0, -1)}[leave]()  # fmt: skip
 
 
@@ -114,7 +135,8 @@ def _cases():
             3,
             4,
             2,
-            hint="Take a kernel that is 1 in its middle and 0 elsewhere: then the result must be x.",
+            hint="Take a kernel that is 1 in its middle and 0 elsewhere: then the result must be x. If it "
+            "is, move the 1 to kernels[:, 0, 1]: then row 0 must be 0, and each other row the one above it.",
         ),
         Case(
             "4 by 5 tokens, all 0 but one in row 1, column 2",
@@ -149,10 +171,22 @@ _CONVOLUTION_MISTAKES = (
             "and not only reshaped.", {"leave": "reshape"}),
     Mistake("wrapped", _WRAPPED.strip(), {"edge": "wrap"}),
     Mistake("repeated_edge", "Outside the image the edge is repeated. There are zeros.", {"edge": "edge"}),
+    Mistake("repeated_edge", "Outside the image its mirror image is taken. There are zeros.",
+            {"edge": "mirror"}),
+    Mistake("rows_run_on", "Neighbours are counted along the line of tokens, so the last of a row meets the "
+            "first of the next. Look at rows and columns, and take 0 beyond either.", {"edge": "run_on"}),
+    Mistake("negative_index", "To the left and above, row or column -1 is taken, which for NumPy is the last "
+            "one. There are zeros.", {"edge": "negative"}),
+    Mistake("no_padding", "Without anything around the image the result is smaller than it. Lay zeros "
+            "around it first.", {"edge": "none"}),
     Mistake("kernel_transposed", _TURNED.strip(), {"kernel": "transposed"}),
     Mistake("kernel_flipped", "Your kernel is turned round, as mathematics defines a convolution. Here, as "
             "in PyTorch, kernels[c, 0, 0] belongs to the neighbour above and to the left.",
             {"kernel": "flipped"}, convention=True),
+    Mistake("kernel_flipped", "The rows of your kernel are turned round: kernels[c, 0] belongs to the row "
+            "above.", {"kernel": "rows_turned"}),
+    Mistake("kernel_flipped", "The columns of your kernel are turned round: kernels[c, :, 0] belongs to the "
+            "column on the left.", {"kernel": "columns_turned"}),
     Mistake("one_kernel", "All features get the first kernel. Each has its own.", {"kernel": "first"}),
     Mistake("one_kernel", "All features get the mean of the kernels. Each has its own.", {"kernel": "mean"}),
     Mistake("features_mixed", "The features are summed, as in an ordinary convolution. Depthwise means that "
@@ -169,6 +203,8 @@ _CONVOLUTION_MISTAKES = (
             "kernels[c, 1, 1].", {"anchor": "corner"}),
     Mistake("not_centred", "The kernel's last entry meets the token itself. Its middle one does, "
             "kernels[c, 1, 1].", {"anchor": "end"}),
+    Mistake("features_first", "The result has a row for each feature. x has one for each token: transpose.",
+            {"leave": "lines"}),
     Mistake("still_an_image", "The result is still an image. Bring it back to the shape of x.",
             {"leave": "image"}),
     Mistake("still_an_image", "The result is still an image, with its features last. Bring it back to the "

@@ -4,6 +4,7 @@ import numpy as np
 
 from attnlib.exercises.answers import numbers
 from attnlib.exercises.common import few_digits, in_torch
+from attnlib.exercises.compare import floats
 from attnlib.exercises.exercise import Exercise
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
 from attnlib.exercises.verdict import right, wrong
@@ -113,6 +114,14 @@ def _polarity(q, k, v, power, *, signs="relu", powered="features", pairs="right"
         unlike = like
     elif pairs == "difference":
         like = unlike = like - unlike
+    elif pairs == "whole_signs":
+        like, unlike = np.maximum(like - unlike, 0), np.maximum(unlike - like, 0)
+    elif pairs == "relu_alone":
+        like = unlike = products["++"]
+    elif pairs == "only_+-":
+        unlike = products["+-"]
+    elif pairs == "only_-+":
+        unlike = products["-+"]
     elif pairs == "negative_keys":
         like, unlike = products["++"] + products["-+"], products["--"] + products["+-"]
     if powered == "sums":
@@ -122,10 +131,13 @@ def _polarity(q, k, v, power, *, signs="relu", powered="features", pairs="right"
               "interleaved": (v[..., ::2], v[..., 1::2]), "first_twice": (v[..., :half], v[..., :half]),
               "whole": (v, v)}[values]  # fmt: skip
     outs = []
-    for table, part in ((like, v1), (unlike, v2)):
+    for table, part, other in ((like, v1, unlike), (unlike, v2, like)):
         own = table.sum(-1, keepdims=True)
         total = {"own": lambda own=own: own, "none": lambda: 1.0, "count": lambda: k.shape[-2],
                  "like": lambda: like.sum(-1, keepdims=True),
+                 "other": lambda other=other: other.sum(-1, keepdims=True),
+                 "mean": lambda own=own: own / k.shape[-2],
+                 "all": lambda table=table: table.sum(),
                  "shared": lambda: (like + unlike).sum(-1, keepdims=True),
                  "columns": lambda table=table: table.sum(-2, keepdims=True),
                  "softmax": lambda: 1.0}[below]()  # fmt: skip
@@ -133,6 +145,10 @@ def _polarity(q, k, v, power, *, signs="relu", powered="features", pairs="right"
         outs.append(table / total @ part if below == "columns" else table @ part / total)
     if order == "exchanged":
         outs = outs[::-1]
+    if order == "negated":
+        outs[1] = -outs[1]
+    if order == "stacked":
+        return np.concatenate(outs, -2)
     if order == "added":
         return outs[0] + outs[1]
     if order == "interleaved" and outs[0].shape == outs[1].shape:
@@ -155,8 +171,8 @@ def _cases():
             (5, 4),
             6,
             1,
-            hint="Begin with the table of like signs alone, relu(q) . relu(k) + relu(-q) . relu(-k), and "
-            "divide its rows by their sums.",
+            hint="Look at one table at a time. Like signs are relu(q) . relu(k) + relu(-q) . relu(-k); each "
+            "row is divided by its sum, and nothing else is done to it.",
         ),
         case(
             "the same sizes, power 3",
@@ -200,6 +216,15 @@ _POLARITY_MISTAKES = (
             "have the same.", {"pairs": "negative_keys"}),
     Mistake("like_twice", "Both halves have the weights of like signs. The second half has those of unlike "
             "signs: exchange the halves of the query's features.", {"pairs": "like_twice"}),
+    Mistake("relu_alone", "Both halves have the products of two positive parts alone, as ReLU has them. "
+            "Where are two negative ones, and unlike signs?", {"pairs": "relu_alone"}),
+    Mistake("one_unlike", "Unlike signs are of two kinds. A negative query number with a positive key "
+            "number is missing.", {"pairs": "only_+-"}),
+    Mistake("one_unlike", "Unlike signs are of two kinds. A positive query number with a negative key "
+            "number is missing.", {"pairs": "only_-+"}),
+    Mistake("sign_of_the_sum", "You look at the sign of the whole product q . k, after the sum. Signs are "
+            "compared feature by feature, and a pair has like and unlike ones at once.",
+            {"pairs": "whole_signs"}),
     Mistake("subtracted", "You subtract unlike from like and divide by that. Its rows may sum to 0. Each "
             "table stays positive and has values of its own.", {"pairs": "difference"}),
     Mistake("signs_kept", "The negative part still has its minus, and a negative number has no power of 1.5. "
@@ -212,7 +237,8 @@ _POLARITY_MISTAKES = (
             {"signs": "added"}),
     Mistake("power_first", "The power is taken before the ReLU, and an even one makes minus into plus. First "
             "the sign, then the power.", {"signs": "power_first"}),
-    Mistake("no_power", "The power is not used.", {"powered": "none"}),
+    Mistake("no_power", "The power has no effect. Is it left out? Or is it a factor, which the division "
+            "takes out again?", {"powered": "none"}),
     Mistake("power_of_sums", "The power is taken of whole sums. It is taken of each feature, before the "
             "products; only so may the brackets be moved.", {"powered": "sums"}),
     Mistake("power_of_sums", "The power is taken of the products of two parts, after the sum over features. "
@@ -235,6 +261,10 @@ _POLARITY_MISTAKES = (
             {"values": "whole"}),
     Mistake("halves_added", "The two halves of the output are added. They stand one behind the other.",
             {"order": "added"}),
+    Mistake("negated", "The second half has the opposite sign. It is an average like the first; a minus "
+            "comes later, with what a model learns.", {"order": "negated"}),
+    Mistake("stacked", "The second half stands below the first, as further queries. Join them along the last "
+            "axis.", {"order": "stacked"}),
     Mistake("no_denominator", "Nothing is divided. Each half is an average.", {"below": "none"}),
     Mistake("denominator_counts", "You divide by the number of keys. Divide each row by the sum of its "
             "weights.", {"below": "count"}),
@@ -242,11 +272,34 @@ _POLARITY_MISTAKES = (
             "own.", {"below": "like"}),
     Mistake("one_denominator", "Both halves are divided by the sum of like and unlike signs together. Each "
             "has its own.", {"below": "shared"}),
+    Mistake("denominators_exchanged", "Like signs are divided by the sum of unlike signs, and the other way "
+            "round. Each has its own.", {"below": "other"}),
+    Mistake("mean_below", "You divide a sum over the keys by a mean over them, so the output is as many "
+            "times too large as there are keys. Take the sum in both places, or the mean.",
+            {"below": "mean"}),
+    Mistake("sum_of_all", "You divide by the sum of the whole table. Each query's row has a sum of its own.",
+            {"below": "all"}),
     Mistake("columns", "You divide by sums over the queries. Weights are shares over the keys.",
             {"below": "columns"}),
     Mistake("softmax", "The products go through a softmax. Here they are divided by their sum.",
             {"below": "softmax"}),
 )  # fmt: skip
+
+
+def _one_half(case, value, expected):
+    """A property of results: not one half alone is right."""
+    value = floats(value)
+    if value is None or value.shape != expected.shape:
+        return None
+    halves = zip(np.split(value, 2, -1), np.split(expected, 2, -1), strict=True)
+    first, second = (np.allclose(a, b, 1e-3, 1e-4) for a, b in halves)
+    if first and not second:
+        return (
+            "The first half is right, and the second is not. Were the halves of the features exchanged, in "
+            "the query or in the key and not in both, in one piece and for each token by itself?"
+        )
+    return "The second half is right, and the first is not." if second and not first else None
+
 
 polarity_attention = FunctionExercise(
     compute=_polarity,
@@ -254,7 +307,7 @@ polarity_attention = FunctionExercise(
     mistakes=_POLARITY_MISTAKES,
     praise="All cases agree: powers of 1, 2, 3 and 1.5, as many queries as keys and not, any axes in front. "
            "If you made no table of queries by keys, the cost grows with the number of tokens.",
-    properties=(in_torch, few_digits),
+    properties=(in_torch, few_digits, _one_half),
     rtol=1e-3,
     atol=1e-4,
 )  # fmt: skip
@@ -264,7 +317,7 @@ polarity_attention = FunctionExercise(
 
 def _entropy(p):
     p = p[p > 0]
-    return float(-(p * np.log(p)).sum())
+    return abs(float((p * np.log(p)).sum()))
 
 
 def evener_power(answer):
@@ -291,6 +344,13 @@ def evener_power(answer):
             told + "A power makes large features stand out, and a sum of many small ones lose. "
             "Where the many were ahead, it brings the row together. Rows become surer as a rule, "
             "and not by law."
+        )
+    if before == 0:
+        return wrong(
+            told
+            + "One key has no feature in common with the query, so the other gets all, at any power. Let "
+            "the query meet both.",
+            "one_key",
         )
     if before > np.log(2) - 1e-3:
         return wrong(

@@ -27,6 +27,8 @@ def test_the_factors(answer):
 @pytest.mark.parametrize("answer, name", [
     ((9, 81, 9), "patches_forgotten"), ((18, 324, 18), "halved_once"), ((6, 36, 6), "one_side"),
     ((12, 144, 12), "one_side"), ((3, 9, 3), "one_side"), ((2.25, 5.0625, 2.25), "larger_patches"),
+    ((1.5, 2.25, 1.5), "larger_patches"), ((4.5, 20.25, 4.5), "larger_patches"),
+    ((1296, 36, 36), "tokens_squared"),
     ((7, 49, 7), "tokens"), ((36, 36, 36), "pairs_as_tokens"), ((36, 72, 36), "doubled"),
     ((36, 100, 36), "pairs"), ((36, 1296, 1296), "work_as_pairs"), ((36, 1296, 6), "work_as_side"),
     ((36, 1296, 1), "work_constant"), ((36, 1296, 72), "work"),
@@ -80,6 +82,43 @@ def test_right_ways_are_accepted(way):
                          ids=lambda m: getattr(m, "name", m))  # fmt: skip
 def test_every_mistake_is_named(exercise, mistake):
     named(exercise, mistake)
+
+
+def along_the_line(x, kernels, grid):
+    """Neighbours by their number in the sequence, wherever a row ends."""
+    out, n = np.zeros_like(x), len(x)
+    for t in range(n):
+        for a in range(3):
+            for b in range(3):
+                u = t + (a - 1) * grid[1] + b - 1
+                if 0 <= u < n:
+                    out[t] += kernels[:, a, b] * x[u]
+    return out
+
+
+def with_negative_indices(x, kernels, grid):
+    """An IndexError is taken for the edge; -1 raises none."""
+    image, out = x.reshape(*grid, -1), np.zeros_like(x)
+    for t in range(len(x)):
+        i, j = divmod(t, grid[1])
+        for a in range(3):
+            for b in range(3):
+                if i + a - 1 < grid[0] and j + b - 1 < grid[1]:
+                    out[t] += kernels[:, a, b] * image[i + a - 1, j + b - 1]
+    return out
+
+
+def inside_alone(x, kernels, grid):
+    windows = np.lib.stride_tricks.sliding_window_view(x.reshape(*grid, -1), (3, 3), (0, 1))
+    return np.einsum("hwcab,cab->hwc", windows, kernels).reshape(-1, x.shape[1])
+
+
+@pytest.mark.parametrize("way, name", [
+    (along_the_line, "rows_run_on"), (with_negative_indices, "negative_index"), (inside_alone, "no_padding"),
+])  # fmt: skip
+def test_loops_that_lose_the_edge_are_named(way, name):
+    verdict = check("token_convolution", way, show=False)
+    assert verdict.misconception == name, verdict.message
 
 
 def printed(x, kernels, grid):

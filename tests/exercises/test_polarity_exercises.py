@@ -117,6 +117,50 @@ def test_every_mistake_is_named(exercise, mistake):
     named(exercise, mistake)
 
 
+def swapped(exchange):
+    def way(q, k, v, power):
+        a, b = (np.concatenate([np.maximum(x, 0), np.maximum(-x, 0)], -1) ** power for x in (q, k))
+        tables = (side @ b.mT for side in (a, exchange(a)))
+        halves = np.split(v, 2, -1)
+        return np.concatenate(
+            [t / t.sum(-1, keepdims=True) @ h for t, h in zip(tables, halves, strict=True)], -1
+        )
+
+    return way
+
+
+@pytest.mark.parametrize("exchange", [
+    lambda a: a[..., ::-1], lambda a: np.roll(a, 1, -1), lambda a: np.roll(a, a.shape[-1] // 2),
+], ids=["reversed", "by one", "across tokens"])  # fmt: skip
+def test_a_right_first_half_is_said_to_be_right(exchange):
+    verdict = check("polarity_attention", swapped(exchange), show=False)
+    assert verdict.passed is False and "The first half is right" in verdict.message, verdict.message
+
+
+def test_a_right_second_half_is_said_to_be_right():
+    def way(q, k, v, power):
+        out = by_loops(q, k, v, power)
+        out[..., : v.shape[-1] // 2] += 1
+        return out
+
+    verdict = check("polarity_attention", way, show=False)
+    assert verdict.passed is False and "The second half is right" in verdict.message, verdict.message
+
+
+def test_the_sign_of_a_whole_product_is_named():
+    def way(q, k, v, power):
+        signed = [np.sign(x) * np.abs(x) ** power for x in (q, k)]
+        products = signed[0] @ signed[1].mT
+        tables = np.maximum(products, 0), np.maximum(-products, 0)
+        halves = np.split(v, 2, -1)
+        return np.concatenate(
+            [t @ h / (t.sum(-1, keepdims=True) + 1e-12) for t, h in zip(tables, halves, strict=True)], -1
+        )
+
+    verdict = check("polarity_attention", way, show=False)
+    assert verdict.misconception == "sign_of_the_sum", verdict.message
+
+
 def test_two_at_once_are_both_named():
     way = making("polarity_attention", powered="none", pairs="like_twice")
     verdict = check("polarity_attention", way, show=False)
@@ -147,6 +191,7 @@ def test_rows_that_a_power_evens(answer):
     ([ONES, [12, 0, 0, 0], ONES], "range"),
     ([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]], "empty_row"),
     ([ONES, [4, 0, 0, 0], ONES], "even_already"),
+    ([ONES, [2, 1, 1, 1], [0, 0, 0, 0]], "one_key"),
     ([ONES, [3, 0, 0, 0], [0, 1, 0, 0]], "one_feature"),
     ([[1, 0, 0, 0], [3, 1, 1, 0], ONES], "one_feature"),
     ([ONES, [3, 0, 0, 0], ONES], "overtaken"),
