@@ -78,6 +78,7 @@ def expert_sizes(answer):
 # ------------------------------------------------------------- the shipped form
 
 
+@np.errstate(all="ignore")
 def _shipped(U, S, V, z, *, gate="sigmoid", factor="sum", turn="V", where="values", square=False):
     U, S, V, z = (np.asarray(x, dtype=float) for x in (U, S, V, z))
     sigma = 1 / (1 + np.exp(-z))
