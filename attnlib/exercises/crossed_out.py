@@ -31,10 +31,14 @@ def five_gates(answer):
             "Those are logarithms. A gate is a number between 0 and 1, and the formula multiplies gates.",
             "logarithms",
         )
-    if gates.min() <= 0:
+    if gates.min() < 0:
+        return wrong("A gate lies between 0 and 1; a negative one would make weights negative.", "below_zero")
+    if gates[1:].min() == 0:  # before the first there is nothing
         return wrong("A gate of 0 leaves nothing of what came before. Each is above 0, at most 1.", "closed")
     if gates.max() > 1:
         told = ""
+        if np.allclose(_last_row(gates), WANTED, atol=1e-3):
+            told = " You gave the weights themselves; gates are the factors from one to the next."
         if np.allclose(_last_row(_passed(1 / gates)), WANTED, atol=1e-3):
             told = " Yours are one over what they should be."
         return wrong("A gate is at most 1: nothing is remembered better for being old." + told, "above_one")
@@ -51,6 +55,12 @@ def five_gates(answer):
             told + "Your gates stand one place too early. From j to i the gates j + 1 to i are "
             "passed: a token's gate closes on what came before it, not on itself.",
             "one_early",
+        )
+    if np.allclose(_last_row(_passed(np.append(gates[1:], 1))), WANTED, atol=1e-3):
+        return wrong(
+            told + "Your gates stand one place too late. What came before token l passes the gate of l "
+            "itself, so the weight doubles at the token that has the gate.",
+            "one_late",
         )
     if np.allclose(_last_row(gates), WANTED, atol=1e-3):
         return wrong(
@@ -107,6 +117,29 @@ def _cell(i, j):
     return f"{BOUGHT[i]} at {BOUGHT[j]}"
 
 
+def _who_hid_what(scores):
+    """What scores that do what is asked have done: there are several ways."""
+    if scores[SOCKS, SHOES] > 0:
+        told = (
+            "The socks cross out the shoes, a row before the return, which no longer sees what it returns: "
+            "the return itself could have done it. "
+        )
+    else:
+        told = "The return crosses out the shoes. "
+    if scores[BOTTLE, SOCKS] < 0:
+        return (
+            told
+            + "The bottle looks away from the socks by a negative score of its own, which meets what was "
+            "asked. But nobody after it would learn of it: a seventh purchase sees the socks again. The "
+            "racket could have crossed them out for all, with a positive score."
+        )
+    return (
+        told + "The racket crosses out the socks. Each still sees what it crosses out, and looks at little "
+        "else. That is the price of having no parameters: the score that hides is the score that looks. A "
+        "gate could not have done it, for it closes on all that came before."
+    )
+
+
 @np.errstate(all="ignore")
 def crossed_out(answer):
     """Scores, all but two 0, by which the shoes are gone after the return, and the socks a row later."""
@@ -125,11 +158,7 @@ def crossed_out(answer):
     if not cells:
         return wrong("All scores are 0, so nobody crosses anything out.", "none")
     if _does(scores):
-        return right(
-            "The return crosses out the shoes, the racket the socks; each still sees what it crosses out, "
-            "and looks at little else. That is the price of having no parameters: the score that hides is "
-            "the score that looks. A gate could not have done it, for it closes on all that came before."
-        )
+        return right(_who_hid_what(scores))
     told = " and ".join(_cell(i, j) for i, j in cells)
     told = f"Not 0 is what {told} give: a row looks at a column. "
     if any(j > i for i, j in cells):

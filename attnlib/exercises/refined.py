@@ -47,8 +47,11 @@ def _refined(a, w_q, w_k, *, scale="width", visible="right", hiding="right", map
         return {
             "weights": lambda: weights, "scores": lambda: b, "hidden_scores": lambda: np.where(seen, b, 0.0),
             "added": lambda: a + weights, "additive": lambda: _softmax(np.log(a) + b),
-            "rows_averaged": lambda: weights @ a, "times_a": lambda: weights * a,
-            "mean": lambda: (a + weights) / 2,
+            "added_to_scores": lambda: _softmax(np.where(seen, a + b, -np.inf)),
+            "twice": lambda: _softmax(np.where(seen, weights, -np.inf)),
+            "rows_averaged": lambda: weights @ a,
+            "averaged_rows": lambda: a @ np.nan_to_num(weights),    # or one empty row would make all NaN
+            "times_a": lambda: weights * a, "mean": lambda: (a + weights) / 2,
         }[result]()  # fmt: skip
 
 
@@ -126,6 +129,12 @@ _REFINED_MISTAKES = (
             "A.", {"result": "mean"}),
     Mistake("additive", "That is the additive refinement, softmax(log A + B), or A times e^B over the "
             "rows' sums. Here the table is softmax(B).", {"result": "additive"}),
+    Mistake("a_in_the_scores", "You add A to the scores before the softmax. Here the table is softmax(B), of "
+            "B alone.", {"result": "added_to_scores"}),
+    Mistake("softmax_twice", "There are two softmaxes, one of the other. Scores go through one.",
+            {"result": "twice"}),
+    Mistake("rows_averaged", "You multiply the refined weights by A. They stand in place of A; return them "
+            "as they are.", {"result": "averaged_rows"}),
     Mistake("rows_averaged", "You multiply A by the refined weights. They multiply the values, later; return "
             "them as they are.", {"result": "rows_averaged"}),
     Mistake("times_a", "You multiply each weight by that of A. The refined table stands in place of A.",
@@ -218,6 +227,12 @@ def leaking_rows(answer):
     if flipped >= ENOUGH:
         return wrong(told + "The grip tape has the lowest score of the four. A sign is turned.", "sign")
     scores = TABLE @ w_k @ w_q[0]
+    if np.ptp(scores) < 1e-9:
+        return wrong(
+            told + "All four scores are equal. A column of W_Q meets the same column of W_K alone; and as "
+            "every row of the table sums to 1, a W_K whose rows are alike makes four keys that are alike.",
+            "all_equal",
+        )
     if scores.argmax() == 3:
         return wrong(
             told + "The grip tape leads, and not by enough. How much can one weight of 0.08 be made "
@@ -232,7 +247,7 @@ def leaking_rows(answer):
         )
     name = NAMES[int(scores.argmax())]
     return wrong(
-        told + f"The {name} leads. Look down the columns of the table: at which place has the grip "
+        told + f"Most goes to the {name}. Look down the columns of the table: at which place has the grip "
         "tape's row a weight that no other row has?",
         "another_row",
     )

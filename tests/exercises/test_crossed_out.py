@@ -23,6 +23,7 @@ from attnlib.exercises.crossed_out import (
 
 
 @pytest.mark.parametrize("answer", [
+    [0, 1, 0.5, 0.5, 1],                # before the first there is nothing to forget
     [1, 1, 0.5, 0.5, 1], (0.3, 1, 1 / 2, 1 / 2, 1), np.array([1e-3, 1, 0.5, 0.5, 1]),
 ])  # fmt: skip
 def test_right_gates(answer):
@@ -32,6 +33,9 @@ def test_right_gates(answer):
 @pytest.mark.parametrize("answer, name", [
     ([1, 0.5, 0.5, 1, 1], "one_early"),
     ([0.25, 0.25, 0.5, 1, 1], "products"),
+    ([1, 1, 1, 0.5, 0.5], "one_late"),
+    ([1, 1, 2, 4, 4], "above_one"),
+    ([1, 1, -0.5, 0.5, 1], "below_zero"),
     ([1, 1, 2, 2, 1], "above_one"),
     ([0, 0, -0.69, -0.69, 0], "logarithms"),
     ([1, 1, 0.5, 0.5, 0], "closed"),
@@ -77,6 +81,18 @@ def cells(*given):
 ])  # fmt: skip
 def test_right_cells(answer):
     assert crossed_out(answer).passed, crossed_out(answer).message
+
+
+@pytest.mark.parametrize("answer, words", [
+    (cells((3, 1, 5), (4, 2, 5)), ["The return crosses out the shoes", "The racket crosses out the socks"]),
+    (cells((2, 1, 5), (4, 2, 5)), ["The socks cross out the shoes", "The racket crosses out the socks"]),
+    (cells((3, 1, 5), (5, 2, -5)), ["The return crosses out the shoes", "a seventh purchase sees the socks"]),
+    (cells((2, 1, 5), (5, 2, -5)), ["The socks cross out the shoes", "a seventh purchase sees the socks"]),
+])  # fmt: skip
+def test_each_right_way_is_told_what_it_did(answer, words):
+    verdict = crossed_out(answer)
+    assert verdict.passed, verdict.message
+    assert all(part in verdict.message for part in words), verdict.message
 
 
 @pytest.mark.parametrize("answer, name", [

@@ -119,6 +119,8 @@ def test_other_right_leaks(answer):
     (pair(q=[((0, 0), 10)], k=[((0, 0), 10)]), "own_row"),
     (pair(q=[((0, 0), 10)], k=[((1, 0), 10)]), "another_row"),
     (pair(q=[((0, 0), 10)], k=[((2, 0), 10)]), "another_row"),
+    (pair(q=[((0, 0), 10)], k=[((3, 1), 10)]), "all_equal"),       # columns that do not meet
+    (np.full((2, 4, 2), 10.0), "all_equal"),
     (pair(q=[((0, 0), 50)], k=[((3, 0), 10)]), "too_large"),
 ])  # fmt: skip
 def test_wrong_leaks_are_explained(answer, name):
