@@ -17,7 +17,9 @@ def _memory(q, k, v, theta, eta, alpha, *, factor=2.0, at="kept", read="after", 
     if dials != "right":
         theta, eta, alpha = {"alpha_eta": (theta, alpha, eta), "theta_eta": (eta, theta, alpha),
                              "theta_alpha": (alpha, eta, theta), "kept_share": (theta, eta, 1 - alpha),
-                             "fla": (eta, alpha, theta)}[dials]  # fmt: skip
+                             "fla": (eta, alpha, theta),
+                             "sigmoids": [1 / (1 + np.exp(-x)) for x in (theta, eta, alpha)],
+                             }[dials]  # fmt: skip
     if time != "own":
         theta, eta, alpha = ({"first": np.full_like(x, x[0]), "mean": np.full_like(x, x.mean()),
                               "late": np.concatenate([x[:1], x[:-1]])}[time]
@@ -30,9 +32,11 @@ def _memory(q, k, v, theta, eta, alpha, *, factor=2.0, at="kept", read="after", 
     for t in range(length):
         before, past = M, S
         base = {"kept": M, "forgotten": (1 - alpha[t]) * M,
-                "ahead": (1 - alpha[t]) * M + eta[t] * S}[at]  # fmt: skip
+                "ahead": (1 - alpha[t]) * M + eta[t] * S, "moved": (1 - alpha[t]) * M + S}[at]  # fmt: skip
         asked = q[t] if error == "query" else k[t]
         written = q[t] if error == "writes_query" else k[t]
+        if error == "normed_key":
+            asked = written = k[t] / np.linalg.norm(k[t])
         missed = asked @ base - v[t]
         if error == "target":
             missed = -v[t]
@@ -46,15 +50,21 @@ def _memory(q, k, v, theta, eta, alpha, *, factor=2.0, at="kept", read="after", 
             S = -step
         elif momentum == "with_theta":
             S = eta[t] * past - factor * sign * np.outer(written, missed)
-        if decay == "both":
+        if decay in ("both", "step"):
             S = (1 - alpha[t]) * S
         moved = {"right": S, "late": past, "nesterov": eta[t] * S - step, "with_theta": theta[t] * S,
-                 "average": S, "none": S, "twice": S - step}[momentum]  # fmt: skip
+                 "theta_twice": theta[t] * S, "average": S, "none": S,
+                 "twice": S - step}[momentum]  # fmt: skip
         kept = {"memory": (1 - alpha[t]) * before, "both": (1 - alpha[t]) * before, "none": before,
-                "after": before}[decay]  # fmt: skip
+                "after": before, "weighs": (1 - alpha[t]) * before, "one_array": before,
+                "step": before}[decay]  # fmt: skip
         M = kept + moved
         if decay == "after":
             M = (1 - alpha[t]) * M
+        elif decay == "weighs":
+            M = kept + alpha[t] * moved
+        elif decay == "one_array":                     # S *= eta, S -= step, M *= 1 - alpha, M += S
+            M = S = 2 * (1 - alpha[t]) * S
         source = {"after": M, "end": M, "before": before, "momentum": S}[read]
         asking = k[t] if error == "reads_key" else q[t]
         out[t] = asking @ source
@@ -87,6 +97,10 @@ def _memory_mistakes():
     yield Mistake("reads_momentum", "You read S. The output is read from M.", {"read": "momentum"})
     yield Mistake("normed_error", "The error is divided by its length. The gradient grows with the error.",
                   dict(error="sign"), rare=True)
+    yield Mistake("normed_key", "You scale the key to length 1. It is learned as it is; who calls has chosen "
+                  "its length.", dict(error="normed_key"), rare=True)
+    yield Mistake("sigmoids_again", "A sigmoid of the dials is taken. They come ready for use, between 0 and "
+                  "1.", dict(dials="sigmoids"), rare=True)
     yield Mistake("dials_exchanged", "Two dials are exchanged, eta and alpha: eta carries the last step on, "
                   "alpha forgets.", {"dials": "alpha_eta"})
     yield Mistake("dials_exchanged", "Two dials are exchanged, theta and eta: theta is the size of the step, "
@@ -102,14 +116,24 @@ def _memory_mistakes():
                   {"decay": "both"})
     yield Mistake("forgets_the_new", "The whole sum, M + S, is shrunk. Only the old memory is; the new step "
                   "counts in full.", {"decay": "after"})
+    yield Mistake("alpha_weighs", "Your alpha weighs the new step against the old memory. It shrinks the old "
+                  "memory; S counts in full.", {"decay": "weighs"})
+    yield Mistake("shrinks_the_step", "Your alpha shrinks S in place of M. What is forgotten is the old "
+                  "memory.", dict(decay="step"), rare=True)
+    yield Mistake("one_array", "M and S are one array: with M = S = zeros, what is done to S in place (S *= "
+                  "..., S -= ...) is done to M. Each needs its own.", dict(decay="one_array"), rare=True)
     yield Mistake("no_momentum", "S does not go on: each step is the token's own. eta times the last S "
                   "belongs to it.", {"momentum": "none"})
     yield Mistake("momentum_late", "M gets the S of the token before. First the new S, then M with it.",
                   {"momentum": "late"})
+    yield Mistake("momentum_late", "M moves by the old S before the error is taken. First the error and the "
+                  "new S, then M with it.", dict(momentum="late", at="moved"), rare=True)
     yield Mistake("nesterov", "The momentum is added twice over, Nesterov's way. M gets S once.",
                   {"momentum": "nesterov"})
     yield Mistake("theta_on_all", "Your theta multiplies the whole S, past steps too. It belongs to the "
                   "gradient; past steps keep the size they had.", {"momentum": "with_theta"})
+    yield Mistake("theta_twice", "Your theta is there twice: at the gradient, and at S when M gets it. It "
+                  "belongs to the gradient alone.", dict(momentum="theta_twice"), rare=True)
     yield Mistake("average", "The new gradient has a factor 1 - eta, as in a moving average. Here it counts "
                   "in full.", {"momentum": "average"}, convention=True)
     yield Mistake("step_twice", "The gradient goes into S and again into M. It reaches M through S.",
@@ -185,7 +209,7 @@ learning_memory = FunctionExercise(
 
 
 @np.errstate(all="ignore")
-def _normed(M, k, v, *, inside="right", centre=True, along=True, scale="spread", factor=2.0, outer="right",
+def _normed(M, k, v, *, inside="right", centre=True, along="right", scale="spread", factor=2.0, outer="right",
             sign=1.0, spread="population", target="right"):  # fmt: skip
     """`normed_surprise`, with a choice for each way of getting it wrong."""
     z = k @ M
@@ -198,9 +222,13 @@ def _normed(M, k, v, *, inside="right", centre=True, along=True, scale="spread",
     if target == "raw":
         g = factor * (z - v)
     mean = g.sum() if centre else 0.0
-    shared = y * (g * y).sum() if along else 0.0 * y
+    shared = {"right": y * (g * y).sum(), "none": 0.0 * y, "plus": -y * (g * y).sum(), "no_y": (g * y).sum(),
+              "no_sum": g * y * y, "sample": y * (g * y).sum() * n / (n - 1),
+              "of_z": z * (g * z).sum()}[along]  # fmt: skip
     if inside == "shipped":
         slope = n * g - mean / (n * width) - shared / (n * width)
+    elif inside == "plain":
+        slope = g - mean / (n * width) - shared / (n * width)
     elif inside == "half":
         slope = (n * g - mean) / (n * width) - shared
     elif inside == "last":
@@ -209,7 +237,7 @@ def _normed(M, k, v, *, inside="right", centre=True, along=True, scale="spread",
         slope = n * g / (n * width) - mean - shared
     else:
         slope = (n * g - mean - shared) / {"spread": n * width, "no_spread": n, "no_n": width, "none": 1.0,
-                                           "variance": n * width**2}[scale]  # fmt: skip
+                                           "times": n / width, "variance": n * width**2}[scale]  # fmt: skip
     slope = sign * slope
     if outer == "slope":
         return slope
@@ -219,9 +247,14 @@ def _normed(M, k, v, *, inside="right", centre=True, along=True, scale="spread",
 def _normed_mistakes():
     yield Mistake("unmended", "This is the printed function: n g alone is not divided by n times the spread. "
                   "All three terms are, so where do the brackets belong?", {"inside": "shipped"})
+    yield Mistake("n_dropped", "You took n away from n g. Then it is not divided by the spread, which the "
+                  "other two terms are.", {"inside": "plain"})
+    yield Mistake("times_spread", "You multiply by the spread: without brackets, / n * spread divides by n "
+                  "alone.", {"scale": "times"})
     yield Mistake("brackets", "Two of the three terms are divided by n times the spread, the last is not.",
                   {"inside": "half"})
-    yield Mistake("brackets", "Only the last of the three terms is divided by n times the spread.",
+    yield Mistake("brackets", "Only the last of the three terms is divided by n times the spread. A row sums "
+                  "to 0 already; that was a sign of the fault, not all of it.",
                   {"inside": "last"})
     yield Mistake("brackets", "Only n g is divided by n times the spread; the other two are not.",
                   {"inside": "first"})
@@ -236,9 +269,15 @@ def _normed_mistakes():
     yield Mistake("mean_fixed", "The mean is treated as a constant. It moves with z: the sum of g belongs to "
                   "the slope.", {"centre": False})
     yield Mistake("spread_fixed", "The spread is treated as a constant. It moves with z: the term with y "
-                  "belongs to the slope.", {"along": False})
+                  "belongs to the slope.", {"along": "none"})
+    yield Mistake("plus", "The last term is added. What goes along y is taken away.", {"along": "plus"})
+    yield Mistake("no_y", "In the last term the sum of g y stands alone. It is multiplied by y again.",
+                  {"along": "no_y"})
+    yield Mistake("no_sum", "In the last term g y is not summed. The spread is one number, and all features "
+                  "move it.", {"along": "no_sum"})
+    yield Mistake("not_normed_term", "The last term has z where y belongs.", dict(along="of_z"), rare=True)
     yield Mistake("no_norm", "Mean and spread are treated as constants: what is left is g / spread.",
-                  {"centre": False, "along": False})
+                  {"centre": False, "along": "none"})
     yield Mistake("not_normed", "The error is taken of z. It is taken of y, which is normed.",
                   {"target": "raw"})
     yield Mistake("no_two", "The factor 2 is gone. The loss is the square itself.", {"factor": 1.0})
@@ -252,6 +291,8 @@ def _normed_mistakes():
                   {"outer": "slope"})
     yield Mistake("sample_variance", "The variance is divided by n - 1. It is divided by n here.",
                   {"spread": "sample"})
+    yield Mistake("sample_variance", "The variance is divided by n - 1, which torch's var does unless told "
+                  "correction=0. It is divided by n here.", {"spread": "sample", "along": "sample"})
     yield Mistake("epsilon", "Nothing is added to the variance: with equal features the spread is 0.",
                   {"spread": "no_epsilon"})
     yield Mistake("epsilon", "The small number is added to the spread. It is added to the variance, under "

@@ -10,18 +10,24 @@ from attnlib.exercises.verdict import right, unreadable, wrong
 
 # ------------------------------------------------------------- four numbers
 
-THETA, ETA, ALPHA, LENGTH = 0.1, 0.5, 0.1, 3
+THETA, ETA, ALPHA, LENGTH = 0.1, 0.5, 0.05, 3
 _SLIPS = {
     "no_two": "The gradient of (k . M - v)^2 is 2 (k . M - v) k. The factor 2 is missing.",
     "one_step_back": "(a) is asked after the second token, with the step that goes on into it.",
     "only_the_second": "In (a) you give what the second token adds. The first step is in the memory too.",
     "eta_once": "In (b) the step goes on more than once: with eta, then eta squared, and so on.",
-    "remainder": "In (b) the series 1 + eta + eta^2 + ... sums to 1 / (1 - eta), not to 1 / eta or eta / (1 "
-                 "- eta).",
-    "believed": "In (c) you take the answer to reach the value. At each token a tenth of it is taken away, "
+    "remainder": "In (b) the first step is theta times 2, and the series 1 + eta + eta^2 + ... sums to 1 / "
+                 "(1 - eta), not to 1 / eta or eta / (1 - eta).",
+    "believed": "In (c) you take the answer to reach the value. At each token a share of it is taken away, "
                 "so an error must be left that puts it back.",
     "left_over": "In (c) you give the error that is left. The answer is asked for.",
     "length_one": "In (d) the key has length 3. A step moves the answer by theta 2 |k|^2 times the error.",
+    "no_two_in_a": "In (a) the factor 2 of the gradient is missing: one step brings the answer to 0.2.",
+    "no_two_in_c": "In (c) the factor 2 of the gradient is missing, or alpha is that of the lesson's table. "
+                   "What comes back is 2 theta times the error.",
+    "no_two_in_d": "In (d) the factor 2 of the gradient is missing.",
+    "forgotten_first": "In (c) the error is taken before anything is forgotten.",
+    "whole_step": "In (b) you take the first step for the whole way. With theta = 0.1 it is 0.2.",
     "not_squared": "In (d) the length counts twice: once in the gradient, once in the answer.",
 }  # fmt: skip
 
@@ -47,6 +53,16 @@ def _four(slips=()):
         c = 1 - c
     if "length_one" in slips:
         d = 1 / two
+    if "no_two_in_a" in slips:
+        a = THETA * (1 + ETA)
+    if "no_two_in_c" in slips:
+        c = THETA / (THETA + ALPHA)
+    if "no_two_in_d" in slips:
+        d = 1 / LENGTH**2
+    if "forgotten_first" in slips:
+        c = step / (1 - (1 - ALPHA) * (1 - step))
+    if "whole_step" in slips:
+        b = 1 / (1 - ETA)
     if "not_squared" in slips:
         d = 1 / (two * LENGTH)
     return np.array([a, b, c, d])
@@ -64,7 +80,7 @@ def surprise_numbers(answer):
     if alike(_four()):
         return right(
             "One step is 0.1 * 2 = 0.2, so (a) is 0.2 + 0.1 = 0.3, (b) 0.2 / (1 - 0.5) = 0.4, (c) 0.2 / (0.2 "
-            "+ 0.1) = 0.667: what goes, a tenth of M, must come back as 0.2 of the error. And in (d) the "
+            "+ 0.05) = 0.8: what goes, 0.05 of M, must come back as 0.2 of the error. And in (d) the "
             "length counts squared, 1 / (2 * 9) = 0.056. Keys of length 1 spare a memory all that."
         )
     names = [*_SLIPS]
@@ -110,9 +126,9 @@ def only_the_pear(pair):
     if sour and not touched:
         return right(
             f"The answers go {shown}. The key lies at a right angle to apple and plum, so no step along it "
-            "reaches them; and it is no fruit at all. Only what of the pear is like neither of the two could "
-            "be used, and so the value had to be larger than what is taught. With three features and three "
-            "fruits this is possible; with a fourth there would be no direction left."
+            "reaches them; and it is no fruit at all. With a key of length 1 only 0.64 of a step arrives at "
+            "the pear, so the error must be 2 / 0.64 for a change of 2. Two fruits that are to stay leave "
+            "one direction of three; a third would leave none, unless its key were made of those two."
         )
     along = key / np.linalg.norm(key)
     if np.allclose(along, PEAR, atol=1e-3) or np.allclose(along, -PEAR, atol=1e-3):
@@ -134,7 +150,7 @@ def only_the_pear(pair):
             f"Apple and plum stay, well chosen. The answers go {shown}: -1 is what the memory now says to "
             f"your key. To the pear's it says something else, for only {PEAR @ along:.2g} of the pear's key "
             "lies along yours. How large must the step be?", "value_of_the_pear")
-    if said["pear"][1] > said["pear"][0]:
+    if said["pear"][1] > said["pear"][0] + _ENOUGH:
         return wrong(f"Apple and plum stay, well chosen. The answers go {shown}: the pear is sweeter than "
                      "before. Turn the value round.", "sweeter")
     return wrong(f"Apple and plum stay, well chosen. The answers go {shown}. The pear's change is the error "
@@ -186,7 +202,7 @@ step = 0.1 * 2                          # theta times the factor of the gradient
 answer = (
     step + 0.5 * step,                  # the second token carries half of it on
     step / (1 - 0.5),                   # 1 + 0.5 + 0.25 + ... = 2 steps
-    step / (step + 0.1),                # 0.1 M goes, step (1 - M) comes back
+    step / (step + 0.05),               # 0.05 M goes, step (1 - M) comes back
     1 / (2 * 3**2),                     # the length counts in the gradient and in the answer
 )
 """
@@ -212,7 +228,7 @@ EXERCISES = (
         "0.1 bring the answer?",
         "One step is 0.2. In (a) and (b) it goes on with a half each time. In (c), what goes and what comes "
         "back in a token are the same in the end.",
-        "(a) is 0.2 + 0.1. (b) is 0.2 times 1 / (1 - 0.5). (c): 0.1 M = 0.2 (1 - M). (d): theta times 2 "
+        "(a) is 0.2 + 0.1. (b) is 0.2 times 1 / (1 - 0.5). (c): 0.05 M = 0.2 (1 - M). (d): theta times 2 "
         "times 9 must be 1.",
     ), _NUMBERS_SOLUTION, "prediction"),
     Exercise("only_the_pear", "25", only_the_pear, (

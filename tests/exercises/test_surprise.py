@@ -27,22 +27,28 @@ def test_solutions_pass_and_dots_are_no_answer(exercise):
 # ------------------------------------------------------------- four numbers
 
 
-@pytest.mark.parametrize("answer", [(0.3, 0.4, 2 / 3, 1 / 18), [0.3, 0.4, 0.667, 0.056],
-                                    np.array([0.3, 0.4, 0.667, 0.0556])])
+@pytest.mark.parametrize("answer", [(0.3, 0.4, 0.8, 1 / 18), [0.3, 0.4, 0.8, 0.056],
+                                    np.array([0.3, 0.4, 0.8, 0.0556])])
 def test_the_four_numbers(answer):
     assert surprise_numbers(answer).passed
 
 
 @pytest.mark.parametrize("answer, name", [
-    ((0.15, 0.2, 0.5, 1 / 9), "no_two"),
-    ((0.2, 0.4, 2 / 3, 1 / 18), "one_step_back"),
-    ((0.1, 0.4, 2 / 3, 1 / 18), "only_the_second"),
-    ((0.3, 0.3, 2 / 3, 1 / 18), "eta_once"),
-    ((0.3, 0.2, 2 / 3, 1 / 18), "remainder"),
+    ((0.15, 0.2, 2 / 3, 1 / 9), "no_two"),
+    ((0.2, 0.4, 0.8, 1 / 18), "one_step_back"),
+    ((0.1, 0.4, 0.8, 1 / 18), "only_the_second"),
+    ((0.3, 0.3, 0.8, 1 / 18), "eta_once"),
+    ((0.3, 0.2, 0.8, 1 / 18), "remainder"),
     ((0.3, 0.4, 1, 1 / 18), "believed"),
-    ((0.3, 0.4, 1 / 3, 1 / 18), "left_over"),
-    ((0.3, 0.4, 2 / 3, 0.5), "length_one"),
-    ((0.3, 0.4, 2 / 3, 1 / 6), "not_squared"),
+    ((0.3, 0.4, 0.2, 1 / 18), "left_over"),
+    ((0.3, 0.4, 0.8, 0.5), "length_one"),
+    ((0.3, 0.4, 0.8, 1 / 6), "not_squared"),
+    ((0.15, 0.4, 0.8, 1 / 18), "no_two_in_a"),
+    ((0.3, 0.4, 2 / 3, 1 / 18), "no_two_in_c"),
+    ((0.3, 0.4, 0.8, 1 / 9), "no_two_in_d"),
+    ((0.3, 0.4, 5 / 6, 1 / 18), "forgotten_first"),
+    ((0.3, 2, 0.8, 1 / 18), "whole_step"),
+    ((0.3, 0.4, 2 / 3, 1 / 9), "no_two_in_c and no_two_in_d"),
     ((0.3, 0.3, 1, 1 / 18), "eta_once and believed"),
     ((0.2, 0.4, 1, 0.5), "one_step_back and believed and length_one"),
     ((0.15, 0.2, 1, 1 / 9), "no_two and believed"),
@@ -55,7 +61,7 @@ def test_slips_are_named(answer, name):
 
 @pytest.mark.parametrize("place, words", [(0, "(a):"), (1, "(b):"), (2, "(c):"), (3, "(d):")])
 def test_another_number_is_told_which_to_look_at(place, words):
-    answer = [0.3, 0.4, 2 / 3, 1 / 18]
+    answer = [0.3, 0.4, 0.8, 1 / 18]
     answer[place] = 7.0
     verdict = surprise_numbers(answer)
     assert verdict.passed is False and words in verdict.message
@@ -71,10 +77,10 @@ def test_the_four_numbers_are_what_a_memory_gives():
     key[0] = [1.0, 0.0]
     asked = np.tile([1.0, 0.0], (200, 1))
     a_and_b = titans_memory(asked, key, np.eye(200, 1), 0.1, 0.5, 0)[:, 0]
-    c = titans_memory(asked, asked, np.ones((200, 1)), 0.1, 0, 0.1)[-1, 0]
+    c = titans_memory(asked, asked, np.ones((200, 1)), 0.1, 0, 0.05)[-1, 0]
     long = np.array([[0.0, 3.0]])
     d = titans_memory(long, long, np.ones((1, 1)), 1 / 18, 0, 0)[0, 0]
-    np.testing.assert_allclose([a_and_b[1], a_and_b[-1], c, d], [0.3, 0.4, 2 / 3, 1.0])
+    np.testing.assert_allclose([a_and_b[1], a_and_b[-1], c, d], [0.3, 0.4, 0.8, 1.0])
 
 
 # ------------------------------------------------------------- one pair
