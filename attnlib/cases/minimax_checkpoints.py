@@ -2,11 +2,8 @@
 
 import re
 
-import torch
-
 from attnlib.cases.minimax import MiniMax
-from attnlib.core.rotary import rope_permutation
-from attnlib.layers.llama_checkpoints import _rope_scaling, _setting
+from attnlib.layers.llama_checkpoints import _loaded, _rope_scaling, _setting
 
 
 def minimax_from_hugging_face(state_dict, config):
@@ -44,39 +41,18 @@ def minimax_from_hugging_face(state_dict, config):
 
     Examples
     --------
+    >>> import torch
     >>> config = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 8, "intermediate_size": 8}
     >>> minimax_from_hugging_face({"model.embed_tokens.weight": torch.zeros(5, 32)}, config)
     Traceback (most recent call last):
     ...
     ValueError: the state dict has no model.layers.0.self_attn.q_proj.weight
     """
-    table = "model.embed_tokens.weight"
-    state = {name: torch.as_tensor(w) for name, w in _unstacked(state_dict) if not _MADE.search(name)}
+    state = {name: w for name, w in _unstacked(state_dict) if not _MADE.search(name)}
     settings = _settings(config)
     if settings["tied"]:
         state.pop("lm_head.weight", None)
-    if table not in state:
-        raise ValueError(f"the state dict has no {table}")
-    model = MiniMax(state[table].shape[0], **settings, device="meta", dtype=state[table].dtype)
-    weights = {}
-    for name, parameter in model.named_parameters():
-        theirs = _hugging_faces_name(name)
-        if theirs not in state:
-            raise ValueError(f"the state dict has no {theirs}")
-        w = state.pop(theirs)
-        if w.shape != parameter.shape:
-            raise ValueError(
-                f"{theirs} must have shape {tuple(parameter.shape)} by the configuration; "
-                f"got {tuple(w.shape)}"
-            )
-        if name.endswith(("wq.weight", "wk.weight")):
-            d = model.head_dim
-            w = w[torch.from_numpy(rope_permutation(d, len(w) // d, to="interleaved"))]
-        weights[name] = w.to(parameter.dtype, copy=True)
-    if state:
-        raise ValueError(f"the model has no place for {', '.join(sorted(state))}")
-    model.load_state_dict(weights, assign=True)
-    return model
+    return _loaded(MiniMax, state, settings, _hugging_faces_name, "model.embed_tokens.weight", halves=True)
 
 
 _MADE = re.compile(r"\.(slope_rate|query_decay|key_decay|diagonal_decay|inv_freq)$")

@@ -59,7 +59,7 @@ def llama_from_meta(state_dict, params):
         "rope_scaling": {} if params.get("use_scaled_rope") else None,
         "tied": "output.weight" not in state,
     }
-    return _loaded(state, settings, str, "tok_embeddings.weight")
+    return _loaded(Llama, state, settings, str, "tok_embeddings.weight")
 
 
 def llama_from_hugging_face(state_dict, config):
@@ -122,7 +122,7 @@ def llama_from_hugging_face(state_dict, config):
     state = {name: w for name, w in state_dict.items() if not name.endswith("rotary_emb.inv_freq")}
     if settings["tied"]:
         state.pop("lm_head.weight", None)
-    return _loaded(state, settings, _hugging_faces_name, "model.embed_tokens.weight", halves=True)
+    return _loaded(Llama, state, settings, _hugging_faces_name, "model.embed_tokens.weight", halves=True)
 
 
 _NAMES = {
@@ -146,12 +146,12 @@ def _hugging_faces_name(name):
     return f"model.{block}{_NAMES[part]}.weight" if block else f"{_NAMES[part]}.weight"
 
 
-def _loaded(state, settings, name_of, table, *, halves=False):
-    """A model with the weights of ``state``, where Meta's ``name`` is called ``name_of(name)``."""
+def _loaded(kind, state, settings, name_of, table, *, halves=False):
+    """A ``kind`` of model with the weights of ``state``, where its ``name`` is called ``name_of(name)``."""
     state = {name: torch.as_tensor(w) for name, w in state.items()}
     if table not in state:
         raise ValueError(f"the state dict has no {table}")
-    model = Llama(state[table].shape[0], **settings, device="meta", dtype=state[table].dtype)
+    model = kind(state[table].shape[0], **settings, device="meta", dtype=state[table].dtype)
     weights = {}
     for name, parameter in model.named_parameters():
         theirs = name_of(name)
