@@ -18,6 +18,8 @@ def unpacked(shape, n):
 
 def in_torch(case, value, expected):
     """A property of results: they come as no tensor where an array or a number is asked for."""
+    if isinstance(expected, tuple):
+        return _of_each(in_torch, case, value, expected)
     found = floats(value) if is_tensor(value) else None
     shape = np.shape(expected)
     if found is None or found.shape != shape or not np.allclose(found, expected, 1e-3, 1e-5):
@@ -27,8 +29,18 @@ def in_torch(case, value, expected):
     return "The numbers are right; only they come as a torch tensor. Return a NumPy array."
 
 
+def _of_each(has, case, value, expected):
+    """What is said of several results where it is true of each."""
+    if not isinstance(value, (tuple, list)) or len(value) != len(expected):
+        return None
+    told = [has(case, *pair) for pair in zip(value, expected, strict=True)]
+    return told[0] if all(told) else None
+
+
 def few_digits(case, value, expected):
     """A property of results: they are not right to three digits alone."""
+    if isinstance(expected, tuple):
+        return _of_each(few_digits, case, value, expected)
     value, expected = floats(value), floats(expected)
     if value is None or value.shape != expected.shape or value.size < 2 or not np.isfinite(value).all():
         return None

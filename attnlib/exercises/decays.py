@@ -15,6 +15,7 @@ _SLOPES = (  # what else was given for a half-life of 100 tokens
      "in its exponent."),
     (1 - 0.5**0.01, "lost", "That is what is lost in a step, 1 - e^(-slope). The slope is a little more."),
     (np.log10(2) / 100, "other_base", "That is a logarithm of base 10. The decay is a power of e."),
+    (100, "half_life", "100 is the half-life. The slope is what stands before n in e^(-slope n)."),
     (100 / np.log(2), "upside_down", "That is 100 over ln 2. From n = ln 2 / slope, solve for the slope."),
     (0.5 / 100, "straight_line", "A half over 100 would be a straight line down. Each step takes the same "
      "part of what is left."),
@@ -25,6 +26,9 @@ _TOKENS = {
     512: ("other_base", "e^(-512/256) is 0.135. Did you take the logarithm of base 10?"),
     1701: ("bits", "You solve 2^(-n/256) < 0.01. The decay is a power of e."),
     1700: ("bits", "You solve 2^(-n/256) < 0.01. The decay is a power of e."),
+    177: ("half", "After 177 tokens half of it is left. A hundredth is asked for."),
+    178: ("half", "After 178 tokens about half of it is left. A hundredth is asked for."),
+    1180: ("one_too_many", "After 1,179 tokens 0.009997 is left, already less than a hundredth."),
     25600: ("straight_line", "A hundred times 256: by then e^-100 is left. Solve e^(-n/256) < 0.01."),
     253: ("straight_line", "Each step takes a 256th of what is left, not of what was there."),
     254: ("straight_line", "Each step takes a 256th of what is left, not of what was there."),
@@ -44,15 +48,17 @@ def half_lives(answer):
         return wrong("(a): the slope is positive; its sign stands in e^(-slope n).", "sign")
     if not np.isclose(slope, np.log(2) / 100, rtol=6e-3, atol=0):
         left = np.exp(-100 * min(slope, 7.0))
-        return wrong(f"(a): with that slope {left:.2g} is left after 100 tokens. It is to be a half. Give "
+        return wrong(f"(a): with that slope {left:.3g} is left after 100 tokens. It is to be a half. Give "
                      "three digits or more.")
     if tokens != 1179:
         if tokens in _TOKENS:
             name, told = _TOKENS[tokens]
             return wrong(f"(b): {told}", name)
         if tokens != round(tokens):
-            return wrong(f"(b): tokens come in whole numbers; got {short(tokens)}. Which is the first at "
+            return wrong(f"(b): tokens come in whole numbers; got {tokens:g}. Which is the first at "
                          "which less than a hundredth is left?", "no_whole_number")
+        if tokens < 0:
+            return wrong("(b): the number of tokens is positive; the sign stands in e^(-n/256).", "sign")
         how = "still above a hundredth" if tokens < 1179 else "and it was below a hundredth before that"
         return wrong(f"(b): after {tokens:,.0f} tokens {np.exp(-tokens / 256):.3g} is left, {how}. Solve "
                      "e^(-n/256) = 0.01 for n.")
@@ -66,7 +72,7 @@ def half_lives(answer):
         return wrong("(c): 79 is the last layer, with a half-life of 17.7 million. The one before is far "
                      "above 10,000 too. Or do you count layers from 1?", "counted_from_one")
     if layer != round(layer) or not 0 <= layer <= 79:
-        return wrong(f"(c): layers are whole numbers from 0 to 79; got {short(layer)}.", "no_layer")
+        return wrong(f"(c): layers are whole numbers from 0 to 79; got {layer:g}.", "no_layer")
     lasts = 256 * np.log(2) / (1 - layer / 79 + 1e-5)
     return wrong(f"(c): in layer {layer:.0f} the half-life of that head is {lasts:,.0f} tokens. The slope is "
                  "1/256 times 1 - l/79 + 0.00001; when is ln 2 over it more than 10,000?", "too_early")
@@ -151,11 +157,14 @@ def _whose(rates, *, looks="all", names=(1, 2, 3), turned=False):
         rates = rates.T
     n_layers, n_heads = rates.shape
     tables = _tables(n_layers, n_heads)
-    if looks == "never_two":
-        tables.pop(2)
-    if looks == "twelve":
-        found = 3 if rates[0, 0] == 0 else 1 if np.isclose(rates[0, 0], 0.5, rtol=1e-3) else 2
-        return names[found - 1]
+    by_less = {
+        "never_two": 1,
+        "never_one": 2,
+        "number": 2 if n_heads & (n_heads - 1) else 1,
+        "first_head": 1 if np.isclose(rates[0, 0], 0.5, rtol=1e-3) else 2,
+    }
+    if looks in by_less:
+        return 3 if rates[0, 0] == 0 else by_less[looks]
     rtol, atol = (1e-2, 1e-3) if looks == "coarse" else (1e-4, 0)
     for found, table in tables.items():
         if np.allclose(rates, table, rtol=rtol, atol=atol):
@@ -185,8 +194,13 @@ whose_decays = FunctionExercise(
                 "Only the last layer tells them apart, where decays are about 0.00001 times a slope: an "
                 "absolute tolerance hides it. Compare that layer, in proportion.", {"looks": "coarse"}),
         Mistake("first_head_only", "You look at the first head of the first layer. It is 1/2 only with 8 "
-                "heads to 15. Compute what each copy would have with these heads.", {"looks": "twelve"}),
-        Mistake("never_two", "Your function never says 2.", {"looks": "never_two"}),
+                "heads to 15. Compute what each copy would have with these heads.", {"looks": "first_head"}),
+        Mistake("never_two", "Your function never says 2. Wherever it should it says 1.",
+                {"looks": "never_two"}),
+        Mistake("never_one", "Your function never says 1. Compute MiniMax's own and compare it with "
+                "a table: do layers go down and count from 0, and is 0.00001 in it?", {"looks": "never_one"}),
+        Mistake("number_only", "You go by the number of heads. Every copy may have any number; what differs "
+                "is in the table.", {"looks": "number"}),
         Mistake("axes_exchanged", "Layers go down and heads across: rates is (L, H).", {"turned": True}),
         Mistake("counted_from_zero", "You number the three 0, 1, 2. They are 1, 2 and 3.",
                 {"names": (0, 1, 2)}),
@@ -194,8 +208,8 @@ whose_decays = FunctionExercise(
                 "way round.", {"names": (2, 1, 3)}),
     ),
     "Tried on thirty tables. The two that agree for every power of two differ only where next to nothing is "
-    "left, in the last layer, and MiniMax-01 has a softmax layer there. So the released model runs the same "
-    "in both, and the next one with 12 heads would not.",
+    "left, in the last layer, and MiniMax-01 has a softmax layer there. So the released model, with its 64 "
+    "heads, forgets alike in both, and one with 12 heads would not.",
 )  # fmt: skip
 
 _LIVES_SOLUTION = """

@@ -62,7 +62,7 @@ def _read(state, q, k, v, slopes, *, past="right", pairs="past", inside="right",
              "apart": np.exp(-gamma * r) * np.exp(gamma * r.T)}[inside]  # fmt: skip
     table = np.where(seen, q @ k.swapaxes(-1, -2) * faded, 0.0)
     at_key = {"right": m - r, "none": 0 * r, "reversed": r, "one_more": m - r + 1, "one_less": m - r - 1,
-              "from_0": r - 1}[keys]  # fmt: skip
+              "whole": 0 * r + m, "from_0": r - 1}[keys]  # fmt: skip
     steps = {"right": m, "none": 0, "one": 1, "one_more": m + 1, "one_less": m - 1}[fades]
     more = (np.exp(-gamma * at_key) * k).swapaxes(-1, -2) @ v
     old = state
@@ -105,7 +105,8 @@ def _texts():
 
     return [
         case("5 tokens in one block", [0.5, 0.2], 5, 3, 4, [5],
-             hint="With a state of zeros only the pairs inside count, each with its own decay."),
+             hint="With a state of zeros the outputs have only the pairs inside, each with its own decay; "
+             "and the new state only the block's own keys, each as old as it is when the block ends."),
         case("3 tokens one by one", [0.5, 0.2], 3, 3, 4, [1, 1, 1],
              hint="A block of one token is a step of the recurrence: the state fades once, then the token is "
              "added, then it is read."),
@@ -159,6 +160,8 @@ _FAULTS = (
             "block key c is m - c steps old.", {"keys": "reversed"}),
     Mistake("keys_reversed", "The block's keys fade by their place, counted from 0. At the end of the block "
             "key c is m - c steps old, with c from 1.", {"keys": "from_0"}),
+    Mistake("keys_whole", "All of the block's keys fade by m steps, as what was there before the block does. "
+            "Key c came in the midst of it, and is m - c steps old.", {"keys": "whole"}),
     Mistake("keys_one_more", "The block's keys fade by one step too many: the last has just been read, and "
             "has lost nothing.", {"keys": "one_more"}),
     Mistake("keys_one_less", "The block's keys fade by one step too few, so the last one has grown.",
@@ -228,7 +231,7 @@ read_block = FunctionExercise(
     "Checked in one block, token by token, in blocks of mixed lengths, with a head that never forgets and "
     "one that forgets at once, with two texts in turn, and the state too. A block of one is the recurrence, "
     "a block of everything the table.",
-    properties=(_finite, _where, in_torch, few_digits), drive=_feed, rtol=3e-4, atol=2e-5,
+    properties=(in_torch, few_digits, _finite, _where), drive=_feed, rtol=3e-4, atol=2e-5,
 )  # fmt: skip
 
 _SOLUTION = '''

@@ -35,6 +35,10 @@ def test_they_are_those_of_the_package():
     ((-np.log(2) / 100, 1179, 78), "sign"),
     ((0.00693, 1178, 78), "not_yet"),
     ((0.00693, 1178.9, 78), "no_whole_number"),
+    ((100, 1179, 78), "half_life"),
+    ((0.00693, 177, 78), "half"),
+    ((0.00693, 1180, 78), "one_too_many"),
+    ((0.00693, -1178, 78), "sign"),
     ((0.00693, 512, 78), "other_base"),
     ((0.00693, 1701, 78), "bits"),
     ((0.00693, 25600, 78), "straight_line"),
@@ -50,7 +54,10 @@ def test_wrong_numbers_are_explained(answer, name):
 
 
 @pytest.mark.parametrize("answer, words", [
-    ((0.1, 1179, 78), "4.5e-05 is left after 100"),
+    ((0.1, 1179, 78), "4.54e-05 is left after 100"),
+    ((0.007, 1179, 78), "0.497 is left"),
+    ((0.00693, 1178.4, 78), "got 1178.4."),
+    ((0.00693, 1179, 14007), "got 14007."),
     ((0.00693, 2000, 78), "below a hundredth before"),
     ((0.00693, 300, 78), "still above"),
     ((0.00693, 1179), "3 numbers"),

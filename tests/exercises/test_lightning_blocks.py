@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+import torch
 from judging import NO_FUNCTIONS, its_solution, stub
 
 from attnlib.exercises import check, lightning_blocks
@@ -108,3 +109,18 @@ def test_what_is_no_function_is_said_to_be_none(answer):
 
 def test_hints():
     assert [(exercise.id, len(exercise.hints)) for exercise in EXERCISES] == [("read_block", 3)]
+
+
+def test_right_numbers_in_tensors_are_called_right():
+    def in_torch(*args):
+        return tuple(torch.from_numpy(part) for part in token_by_token(*args))
+
+    verdict = read_block(in_torch)
+    assert verdict.passed is False
+    assert "numbers are right" in verdict.message and "state at the end" not in verdict.message
+
+
+def test_results_in_few_digits_are_called_so():
+    verdict = read_block(lambda *args: [part * 1.001 for part in token_by_token(*args)])
+    assert verdict.passed is False
+    assert "about three digits" in verdict.message
