@@ -59,8 +59,8 @@ def scale_singular_values(weight, z, form="paper", *, max_mult=1.0):
     ``"paper"``: ``W' = U diag(S z) V.T``. ``z`` of ones is the weight itself, zeros are no weight at all.
 
     ``"shipped"``: ``W' = U diag(S m) V.T * sum(S) / sum(S m)`` with ``m = max_mult * sigmoid(z)``. The sum of
-    the singular values stays what it was, so only the differences within ``z`` count: any constant ``z``
-    is the weight itself, and ``max_mult`` cancels.
+    the singular values stays what it was, so only the ratios of the multipliers count: any constant ``z``
+    is the weight itself, and ``max_mult`` cancels. A number added to ``z`` does not.
 
     ``"mixture"``: as shipped, with ``m = z``. So the public code reads a `mix_experts`: what it mixed is not
     passed through a sigmoid again.

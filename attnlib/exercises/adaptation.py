@@ -12,7 +12,13 @@ from attnlib.exercises.function import Case, FunctionExercise, Mistake
 def _policy(logits, actions, rewards, *, sign=-1, over="sum", samples="mean", taken="log", which="chosen",
             reward="as_is"):  # fmt: skip
     log_p = logits.log_softmax({"axis_1": 1, "axis_0": 0}.get(which, -1))
-    p = {"log": log_p, "raw": logits, "probability": log_p.exp(), "sigmoid": logits.sigmoid().log()}[taken]
+    p = {
+        "log": log_p,
+        "base_two": log_p / np.log(2),
+        "raw": logits,
+        "probability": log_p.exp(),
+        "sigmoid": logits.sigmoid().log(),
+    }[taken]
     chosen = p.gather(-1, actions.long()[..., None])[..., 0]
     if which == "likeliest":
         chosen = p.max(-1).values
@@ -25,6 +31,8 @@ def _policy(logits, actions, rewards, *, sign=-1, over="sum", samples="mean", ta
     each = sign * r * whole
     if samples == "apart":
         return sign * r.mean() * whole.mean()
+    if samples == "one_sum":
+        return sign * r.mean() * whole.sum()
     return {"mean": each.mean(), "sum": each.sum(), "none": each}[samples]
 
 
@@ -46,6 +54,8 @@ def _answers():
         case("as many answers as tokens", 3, 3, 3, [1.0, 1.0, -1.0]),
         case("logits far apart", 2, 3, 4, [1.0, -1.0], spread=300.0,
              hint="Is a logarithm taken of a probability that is rounded to zero?"),
+        case("an answer of six hundred tokens", 1, 600, 4, [1.0],
+             hint="The probability of a long answer is rounded to zero. Add up logarithms."),
     ]  # fmt: skip
 
 
@@ -69,6 +79,10 @@ policy_loss = FunctionExercise(
                 {"samples": "none"}),
         Mistake("means_multiplied", "The mean reward is multiplied by the mean log-probability. Each sample "
                 "has its own reward: multiply first.", {"samples": "apart"}),
+        Mistake("means_multiplied", "One sum over the whole batch is multiplied by the mean reward. Each "
+                "sample has its own reward: multiply first.", {"samples": "one_sum"}),
+        Mistake("base_two", "The logarithm is to the base 2. The natural one is meant.",
+                {"taken": "base_two"}),
         Mistake("no_logarithm", "Probabilities are weighed, not their logarithms.", {"taken": "probability"}),
         Mistake("raw_logits", "The logits are taken as they are. They are no log-probabilities before a "
                 "log-softmax.", {"taken": "raw"}),
@@ -102,19 +116,26 @@ policy_loss = FunctionExercise(
 
 
 def _round(population, scores, n_elite, *, best="greatest", kept="greatest", more=0, spread="unbiased",
-           middle="mean", axis=0, weighed=False):  # fmt: skip
+           middle="mean", weighed=False, returned=(0, 1, 2)):  # fmt: skip
     order = np.argsort(-scores if kept == "greatest" else scores, kind="stable")
     count = {0: n_elite, 1: min(n_elite + 1, len(order)), -1: max(n_elite - 1, 2)}[more]
-    elite = {"all": population, "first": population[:n_elite]}.get(kept, population[order[:count]])
+    elite = {
+        "all": population,
+        "first": population[:n_elite],
+        "columns": np.sort(population, 0)[-n_elite:],
+    }.get(kept, population[order[:count]])
     mean = elite.mean(0) if middle == "mean" else np.median(elite, 0)
     if weighed:
         w = scores[order[:count]] / scores[order[:count]].sum()
         mean = w @ elite
     std = {"unbiased": lambda: elite.std(0, ddof=1), "biased": lambda: elite.std(0),
            "variance": lambda: elite.var(0, ddof=1), "whole": lambda: np.full_like(mean, elite.std(ddof=1)),
+           "error": lambda: elite.std(0, ddof=1) / np.sqrt(len(elite)),
            "around_all": lambda: population.std(0, ddof=1)}[spread]()  # fmt: skip
-    at = {"greatest": int(np.argmax(scores)), "least": int(np.argmin(scores)), "last": -1, "zero": 0}[best]
-    return mean, std, mean if best == "mean_of_kept" else population[at].copy()
+    at = {"least": int(np.argmin(scores)), "last": -1, "zero": 0, "least_of_kept": int(order[n_elite - 1]),
+          "longest": int(population.sum(1).argmax())}.get(best, int(np.argmax(scores)))  # fmt: skip
+    results = mean, std, mean if best == "mean_of_kept" else population[at].copy()
+    return tuple(results[i] for i in returned)
 
 
 def _populations():
@@ -123,7 +144,12 @@ def _populations():
              ("as many numbers as candidates", 4, 4, 3), ("one number each", 9, 1, 3),
              ("all of them kept", 6, 2, 6))  # fmt: skip
     for name, P, n, n_elite in sizes:
-        yield Case(name, (rng.normal(size=(P, n)), rng.normal(size=P), n_elite))
+        yield Case(
+            name,
+            (rng.normal(size=(P, n)), rng.normal(size=P), n_elite),
+            hint="Mean and spread run over the kept candidates, number by number. The best is a whole "
+            "candidate. Each of the three is (n,).",
+        )
 
 
 _KEPT = "The candidates with the *greatest* scores are kept"
@@ -154,6 +180,16 @@ search_round = FunctionExercise(
                 {"weighed": True}),
         Mistake("mean_as_best", "The third result is the mean. It should be the best candidate, as it was "
                 "drawn.", {"best": "mean_of_kept"}),
+        Mistake("least_of_kept", "The third result is the least of the kept. An argsort begins with the "
+                "least: where is the greatest?", {"best": "least_of_kept"}),
+        Mistake("not_by_score", "The third result is the candidate with the greatest sum of its own numbers. "
+                "Which has the greatest score?", {"best": "longest"}),
+        Mistake("sorted_apart", "Each number is sorted by itself, so the rows are no candidates any more. "
+                "Sort the scores, and take whole rows.", {"kept": "columns"}),
+        Mistake("error_of_the_mean", "The spread is divided by the root of n_elite: that is the error of a "
+                "mean. The spread itself is asked for.", {"spread": "error"}),
+        Mistake("order", "The best comes first in yours. The order is mean, spread, best.",
+                {"returned": (2, 0, 1)}),
         Mistake("last_as_best", "The third result is the last candidate of the population. Which has the "
                 "greatest score?", {"best": "last"}),
         Mistake("first_as_best", "The third result is the first candidate of the population. Which has the "

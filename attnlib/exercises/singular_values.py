@@ -38,10 +38,18 @@ _KNOWN_SIZES = (
     (0, _LAYERS * 2048, "one_matrix", "(a) Each layer has three such matrices."),
     (0, _LAYERS * 3 * 5632 * 2048, "whole_weights", "(a) Those are all numbers of the matrices. How many are "
      "trained, if only the singular values are multiplied?"),
+    (1, _LAYERS * (3 * 5632 * 2048 + 4 * 2048**2), "whole_weights", "(b) Those are all numbers of the "
+     "matrices. How many are trained, if only the singular values are multiplied?"),
+    (0, _LAYERS * 7 * 2048, "changed_over", "(a) That is the answer to (b)."),
+    (1, _LAYERS * 3 * 2048, "feed_forward_alone", "(b) All matrices are asked for, those of attention too."),
     (1, _LAYERS * 4 * 2048, "attention_alone", "(b) All matrices are asked for, the feed-forward ones too."),
     (2, _LAYERS * _lora(_FEED_FORWARD), "feed_forward_alone", "(c) LoRA stands on all seven matrices here."),
     (2, _LAYERS * _lora(_ATTENTION), "attention_alone", "(c) LoRA stands on all seven matrices here."),
     (2, _LAYERS * _lora(_FEED_FORWARD + _ATTENTION, 1), "rank_forgotten", "(c) That is rank 1."),
+    (2, _LAYERS * 8 * 7 * 2 * 2048, "square_matrices", "(c) You count 2,048 for both sides of the "
+     "feed-forward matrices. One of LoRA's two factors is as long as their larger side, 5,632."),
+    (2, _LAYERS * 8 * (3 * 5632 * 2048 + 4 * 2048**2), "sides_multiplied", "(c) You multiply the two sides. "
+     "For each rank there is a column and a row: add them."),
     (2, _LAYERS * 8 * 7 * 2048, "one_factor", "(c) You count one of LoRA's two matrices. For each rank "
      "there is a column as long as one side and a row as long as the other."),
     (2, 8 * _LAYERS * (3 * 5632 + 4 * 2048), "one_factor", "(c) You count one of LoRA's two matrices. For "
@@ -72,26 +80,27 @@ def expert_sizes(answer):
         "(a) Three matrices in each of 24 layers. How many singular values has one?",
         "(b) Seven matrices in each of 24 layers. How many singular values has each?",
         "(c) For each rank, a column and a row: as long as the two sides together. Add up a layer first.",
-    )[first] + f" Got {short(given[first])}.")  # fmt: skip
+    )[first] + f" Got {given[first]:,.12g}.")  # fmt: skip
 
 
 # ------------------------------------------------------------- the shipped form
 
 
 @np.errstate(all="ignore")
-def _shipped(U, S, V, z, *, gate="sigmoid", factor="sum", turn="V", where="values", square=False):
+def _shipped(U, S, V, z, *, gate="sigmoid", factor="sum", turn="V", where="values", used="once"):
     U, S, V, z = (np.asarray(x, dtype=float) for x in (U, S, V, z))
     sigma = 1 / (1 + np.exp(-z))
     m = {"sigmoid": sigma, "none": z, "exp": np.exp(z), "tanh": np.tanh(z), "twice": 1 / (1 + np.exp(-sigma)),
-         "softmax": np.exp(z) / np.exp(z).sum(), "minus": 1 - sigma}[gate]  # fmt: skip
+         "softmax": np.exp(z) / np.exp(z).sum(), "minus": 1 - sigma,
+         "of_values": 1 / (1 + np.exp(-S * z)) / S}[gate]  # fmt: skip
     scaled = S * m
     above, below = {
         "sum": (S.sum(), scaled.sum()), "none": (1.0, 1.0), "upside_down": (scaled.sum(), S.sum()),
         "multipliers": (len(m), m.sum()), "squares": (np.sqrt((S**2).sum()), np.sqrt((scaled**2).sum())),
+        "apart": (S.sum(), m.sum()),
         "largest": (S.max(), scaled.max()), "above_only": (S.sum(), 1.0), "below_only": (1.0, scaled.sum()),
     }[factor]  # fmt: skip
-    if square:
-        scaled = scaled**2
+    scaled = {"once": scaled, "never": m, "squared": scaled**2}[used]
     V = V.T if turn == "Vt" else V
     if where == "rows":
         weight = (U * S) @ V.T
@@ -105,7 +114,8 @@ def _weights():
     for name, out, inn in sizes:
         U, S, Vt = np.linalg.svd(rng.normal(size=(out, inn)), full_matrices=False)
         yield Case(name, (U, S, Vt.T, rng.normal(size=len(S))),
-                   hint="Compare the shapes: U (out, r), V (in, r), and the result (out, in).")  # fmt: skip
+                   hint="Compare the shapes: U (out, r), V (in, r), and the result (out, in). Then try equal "
+                   "numbers in z, and after them numbers that differ.")  # fmt: skip
     yield Case("equal numbers in z", (U, S, Vt.T, np.full(4, 5.0)), hint="The weight itself must come out.")
     yield Case("large numbers of either sign", (U, S, Vt.T, np.array([9.0, -9.0, 4.0, -4.0])))
 
@@ -123,6 +133,8 @@ shipped_weight = FunctionExercise(
                 "became below.", {"factor": "upside_down"}),
         Mistake("factor_of_multipliers", f"{_SUM}, and you keep the sum of the multipliers. A multiplier of "
                 "a large singular value weighs more.", {"factor": "multipliers"}),
+        Mistake("factor_of_multipliers", f"{_SUM}. You divide the old sum by that of the multipliers, and "
+                "the new singular values are S * m.", {"factor": "apart"}),
         Mistake("length_kept", f"{_SUM}, and you keep the root of the sum of their squares.",
                 {"factor": "squares"}),
         Mistake("largest_kept", f"{_SUM}, and you keep the largest of them.", {"factor": "largest"}),
@@ -143,10 +155,14 @@ shipped_weight = FunctionExercise(
         Mistake("sign_of_z", "The sigmoid is of minus z: a large z makes its direction weaker.",
                 {"gate": "minus"}),
         Mistake("values_squared", "The singular values come in twice. Is S in U, or in V, already?",
-                {"square": True}),
+                {"used": "squared"}),
+        Mistake("values_lost", "The multipliers stand in place of the singular values. They multiply them.",
+                {"used": "never"}),
+        Mistake("sigmoid_of_values", "The sigmoid is of S * z. It is of z alone, and then multiplies S.",
+                {"gate": "of_values"}),
     ),
     "Tall, wide and square weights agree, equal numbers leave the weight as it is, and the sum of the "
-    "singular values stays. Only differences within z count: that is why c cancels.",
+    "singular values stays. Only the ratios of the multipliers count: that is why c cancels.",
     properties=(few_digits,),
 )  # fmt: skip
 
@@ -177,7 +193,7 @@ def out_of_reach(answer):
                          "cancels")  # fmt: skip
         return wrong(f"{told} It should be (0, 0, 0). Which entries of T decide it?", "within_reach")
     if not np.allclose(found, W.diagonal(), atol=1e-2):
-        got = ", ".join(f"{x:.3g}" for x in found)
+        got = ", ".join(f"{x:.3g}" for x in found.round(6))
         return wrong(f"The best z is (0, 0, 0), as asked. But the singular values of T are {got}, and should "
                      "be 3, 2, 1.", "other_values")  # fmt: skip
     return right(

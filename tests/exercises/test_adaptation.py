@@ -70,6 +70,15 @@ def test_a_loss_without_gradient():
     assert check("policy_loss", detached, show=False).passed is False
 
 
+def test_a_product_of_probabilities_is_zero_for_a_long_answer():
+    def product(logits, actions, rewards):
+        chosen = logits.log_softmax(-1).exp().gather(-1, actions[..., None])[..., 0]
+        return -(rewards * chosen.prod(-1).log()).mean()
+
+    verdict = check("policy_loss", product, show=False)
+    assert verdict.passed is False and "Add up logarithms" in verdict.message
+
+
 @pytest.mark.parametrize("exercise", ["policy_loss", "search_round"])
 def test_stubs(exercise):
     assert check(exercise, stub, show=False).passed is None

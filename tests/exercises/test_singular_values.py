@@ -41,6 +41,7 @@ def test_other_sizes():
         answer[i] += 1
         verdict = verdict_on("expert_sizes", answer)
         assert verdict.passed is False and f"({letter})" in verdict.message
+    assert "Got 147,457." in verdict_on("expert_sizes", (147457, 344064, 7569408)).message
     assert verdict_on("expert_sizes", ...).passed is None
     assert verdict_on("expert_sizes", (..., 1, 2)).passed is None
     assert not verdict_on("expert_sizes", (1, 2)).passed
