@@ -19,7 +19,8 @@ def adapt_linears(model, make, where=None):
     Returns
     -------
     dict
-        The new layers by name, in the model's order.
+        The new layers by name, in the model's order. A layer that the model has in two places is exchanged
+        in both for one new layer, if both of its names are taken.
 
     Raises
     ------
@@ -35,14 +36,13 @@ def adapt_linears(model, make, where=None):
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be an nn.Module; got {type(model).__name__}")
-    found = [name for name, layer in model.named_modules()
-             if name and isinstance(layer, nn.Linear) and (where is None or where(name))]  # fmt: skip
+    found = {name: layer for name, layer in model.named_modules(remove_duplicate=False)
+             if name and isinstance(layer, nn.Linear) and (where is None or where(name))}  # fmt: skip
     if not found:
         raise ValueError("model must have a linear layer whose name `where` takes; none was found")
     model.requires_grad_(False)
-    made = {}
-    for name in found:
+    new = {layer: make(layer) for layer in dict.fromkeys(found.values())}
+    for name, layer in found.items():
         parent, _, own = name.rpartition(".")
-        made[name] = make(model.get_submodule(name))
-        setattr(model.get_submodule(parent), own, made[name])
-    return made
+        setattr(model.get_submodule(parent), own, new[layer])
+    return {name: new[layer] for name, layer in found.items()}

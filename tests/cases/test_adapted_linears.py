@@ -31,6 +31,15 @@ def test_where_says_which():
     assert sum(p.numel() for p in net.parameters() if p.requires_grad) == 5 + 4
 
 
+def test_a_layer_in_two_places_becomes_one_new_layer():
+    shared = nn.Linear(4, 4)
+    net = nn.Sequential(shared, nn.ReLU(), nn.Sequential(shared))
+    layers = adapt_linears(net, SingularValueLinear)
+    assert list(layers) == ["0", "2.0"] and layers["0"] is layers["2.0"] is net[0] is net[2][0]
+    assert isinstance(net[0], SingularValueLinear)
+    assert sum(p.numel() for p in net.parameters()) == 4
+
+
 @pytest.mark.parametrize(
     "call, error, words",
     [
