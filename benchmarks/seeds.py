@@ -163,7 +163,7 @@ LESSONS = (
     ),
     Lesson(
         "24_transformer_squared",
-        {"seed=24": ("seed=SEED", 6)},
+        {"seed=24": ("seed=SEED", 7)},
         (
             "A quarter each",
             "Turn one of them",
