@@ -368,6 +368,7 @@ def _slopes(xp, slopes, q, before=2):
 
 def _checked_state(xp, state, shape, like):
     namespace(v=like, state=state)
+    float_dtype(xp, state=state)
     if tuple(state.shape) != tuple(shape):
         raise ValueError(f"state must have shape {tuple(shape)}, as it is returned; got {tuple(state.shape)}")
     return xp.astype(state, like.dtype, copy=False)

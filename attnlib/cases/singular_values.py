@@ -32,7 +32,7 @@ def singular_value_decomposition(weight):
     Raises
     ------
     TypeError, ValueError
-        If ``weight`` is no array of real numbers with two axes, or is empty.
+        If ``weight`` is no array of finite real numbers with two axes, or is empty.
 
     References
     ----------
@@ -49,6 +49,8 @@ def singular_value_decomposition(weight):
     dtype = float_dtype(xp, weight=weight)
     if weight.ndim < 2 or 0 in weight.shape:
         raise ValueError(f"weight must have shape (..., out, in), not empty; got {tuple(weight.shape)}")
+    if not xp.all(xp.isfinite(weight)):  # on infinity, NumPy may never come back
+        raise ValueError("weight must be finite, to have singular values; it holds infinity or NaN")
     U, S, Vt = xp.linalg.svd(xp.astype(weight, working_dtype(xp, dtype), copy=False), full_matrices=False)
     return tuple(xp.astype(x, dtype, copy=False) for x in (U, S, Vt.mT))
 

@@ -314,7 +314,15 @@ class NeuralMemory(nn.Module):
         -------
         theta : tensor (B, n_heads, T)
         eta, alpha : tensor (B, n_heads, T / chunk_size)
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ``x`` is no tensor ``(B, T, dim)`` of whole chunks.
         """
+        check_tokens(x, self.dim)
+        if x.shape[1] % self.chunk_size:
+            raise ValueError(f"x must have whole chunks of {self.chunk_size} tokens; got {x.shape[1]} tokens")
         theta = torch.sigmoid(self.to_adaptive_step(x)).mT
         means = x.unflatten(1, (-1, self.chunk_size)).mean(2)
         alpha = torch.sigmoid(self.to_decay_factor(means)).mT

@@ -142,7 +142,8 @@ def _start(axes, *given):
     numbers = {name: x for name, x in given.items() if name in RATES and _is_number(x)}
     for name, value in numbers.items():
         check_number(value, name)
-    arrays = {name: x for name, x in given.items() if name not in numbers and x is not None}
+    left_out = {*numbers, *(name for name in STATE if given[name] is None)}
+    arrays = {name: x for name, x in given.items() if name not in left_out}
     xp, dtype, checked = working_arrays(arrays, axes)
     known = dict(zip(arrays, checked, strict=True)) | {name: float(x) for name, x in numbers.items()}
     k, v = known["k"], known["v"]

@@ -243,6 +243,7 @@ def test_types_empty_rows_and_inputs_unchanged(array):
 
 Q, K, V = qkv(2)
 STEP = Q[:, 0], K[:, 0], V[:, 0]
+STATE = np.ones((2, 4, 3))
 
 
 @pytest.mark.parametrize(
@@ -261,6 +262,8 @@ STEP = Q[:, 0], K[:, 0], V[:, 0]
         (lambda: lightning_weights(Q, K, 0.1, np.ones((9, 9), bool)), ValueError, ["mask", "(2, 1, 9)"]),
         (lambda: lightning_attention(Q, K, V, 0.1, block_size=0), ValueError, ["block_size must be"]),
         (lambda: lightning_attention(Q, K, V, 0.1, state=Q), ValueError, ["state must have shape (2, 4, 3)"]),
+        (lambda: lightning_attention_step(*STEP, 0.1, STATE > 0), TypeError, ["state must hold", "bool"]),
+        (lambda: lightning_attention_step(*STEP, 0.1, STATE * 1j), TypeError, ["state must hold real"]),
         (lambda: lightning_attention_step(*STEP, 0.1, Q), ValueError, ["state must have shape (2, 4, 3)"]),
         (lambda: lightning_attention_step(Q, K, V[:, 0], 0.1), ValueError, ["v must have", "(2, 9)"]),
         (lambda: gated_linear_attention(Q, K, V, Q), ValueError, ["log_gates must have"]),

@@ -191,6 +191,8 @@ W, Z = normal(5, 3), normal(3)
         (lambda: scale_singular_values(W, Z, max_mult=0.0), ValueError, ["max_mult must be above 0", "0.0"]),
         (lambda: scale_singular_values(W, Z, max_mult="1"), TypeError, ["max_mult must be a number", "'1'"]),
         (lambda: singular_value_decomposition(W[:0]), ValueError, ["weight", "not empty", "(0, 3)"]),
+        (lambda: singular_value_decomposition(W * np.inf), ValueError, ["weight must be finite", "infinity"]),
+        (lambda: scale_singular_values(W * np.nan, Z), ValueError, ["weight must be finite", "NaN"]),
         (lambda: singular_value_decomposition("W"), TypeError, ["weight must be a NumPy array", "str"]),
         (lambda: singular_value_decomposition(W > 0), TypeError, ["weight must hold real numbers", "bool"]),
     ],

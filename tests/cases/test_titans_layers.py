@@ -316,6 +316,7 @@ X = torch.zeros(2, 5, 4)
         ),
         (lambda: NeuralMemory(4)(X, mask=X[..., 0]), TypeError, ["mask must be a boolean tensor"]),
         (lambda: NeuralMemory(4)(X, mask=X[0] > 0), ValueError, ["mask must have shape (2, 5); got (5, 4)"]),
+        (lambda: NeuralMemory(4, chunk_size=2).gates(X), ValueError, ["whole chunks of 2", "got 5 tokens"]),
         (lambda: MemoryMLP(4, depth=0), ValueError, ["depth must be at least 1"]),
         (lambda: MemoryMLP(4)(X[..., :3]), ValueError, ["x must have 4 features"]),
         (lambda: ResidualNorm(4, nn.ReLU())(X[..., :3]), ValueError, ["x must have 4 features"]),

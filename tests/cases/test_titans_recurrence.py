@@ -345,6 +345,8 @@ Q, K, V, THETA, ETA, ALPHA = drawn(2)
             ValueError,
             ["momentum must have the leading axes of q, (2,); got shape (4, 3)"],
         ),
+        (lambda: titans_memory(None, K, V, 1, 0, 0), TypeError, ["q must be a NumPy array", "NoneType"]),
+        (lambda: titans_memory_step(Q, None, V, 1, 0, 0), TypeError, ["k must be a NumPy array", "NoneType"]),
         (lambda: titans_memory_step(Q, K, V[0], 1, 0, 0), ValueError, ["v must have the leading axes of q"]),
     ],
 )
