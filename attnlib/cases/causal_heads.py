@@ -3,7 +3,7 @@
 from torch import nn
 
 from attnlib.core.arrays import valid_length
-from attnlib.layers.checks import check_tokens
+from attnlib.layers.checks import check_dtype, check_tokens
 from attnlib.layers.multi_head import merge_heads, split_heads
 from attnlib.layers.swiglu import bare_linear
 
@@ -46,6 +46,7 @@ class CausalHeads(nn.Module):
             If an argument is no tensor, or its shape does not fit.
         """
         check_tokens(x, self.dim)
+        check_dtype(x, self)
         q, k, v = (split_heads(w(x), self.n_heads) for w in (self.wq, self.wk, self.wv))
         out, weights = self.attend(x, q, k, v, mask)
         out = self.wo(merge_heads(out))

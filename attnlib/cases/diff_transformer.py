@@ -5,7 +5,7 @@ from torch import nn
 
 from attnlib.cases.differential import differential_attention, differential_lambda_init
 from attnlib.core.arrays import valid_length
-from attnlib.layers.checks import check_tokens
+from attnlib.layers.checks import check_dtype, check_tokens
 from attnlib.layers.grouped_query import turned
 from attnlib.layers.multi_head import merge_heads, split_heads
 from attnlib.layers.rms_norm import RMSNorm
@@ -110,6 +110,7 @@ class DifferentialAttention(nn.Module):
             If an argument is no tensor, or its shape does not fit.
         """
         check_tokens(x, self.dim)
+        check_dtype(x, self)
         group = self.n_heads // self.n_kv_heads
         q = split_heads(self.q_proj(x), 2 * self.n_heads)
         k = split_heads(self.k_proj(x), 2 * self.n_kv_heads)

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn.functional import linear
 
 from attnlib.core.arrays import check_number, valid_length
-from attnlib.layers.checks import check_features
+from attnlib.layers.checks import check_dtype, check_features
 
 
 class LowRankLinear(nn.Module):
@@ -88,6 +88,7 @@ class LowRankLinear(nn.Module):
             If ``x`` is no tensor with so many features.
         """
         check_features(x, "x", self.base.shape[1])
+        check_dtype(x, self)
         return linear(x, self.weight, self.bias)
 
     def extra_repr(self):

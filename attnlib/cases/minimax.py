@@ -8,7 +8,7 @@ from attnlib.cases.lightning import lightning_attention, lightning_rates
 from attnlib.cases.mixture_of_experts import MixtureOfExperts
 from attnlib.core.arrays import valid_length
 from attnlib.core.rotary import rope_frequencies
-from attnlib.layers.checks import check_tokens
+from attnlib.layers.checks import check_dtype, check_tokens
 from attnlib.layers.grouped_query import GroupedQueryAttention
 from attnlib.layers.key_value_cache import TokenCache
 from attnlib.layers.llama import Llama
@@ -96,6 +96,7 @@ class LightningAttention(nn.Module):
             If an argument is no tensor, its shape does not fit, or the cache is full.
         """
         check_tokens(x, self.dim)
+        check_dtype(x, self)
         B, T, _ = x.shape
         if mask is not None:
             mask = _checked_mask(mask, (B, T))[:, None, None]

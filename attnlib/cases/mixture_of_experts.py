@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from attnlib.core.arrays import valid_length
-from attnlib.layers.checks import check_features
+from attnlib.layers.checks import check_dtype, check_features
 from attnlib.layers.swiglu import SwiGLU, bare_linear
 
 
@@ -76,6 +76,7 @@ class MixtureOfExperts(nn.Module):
             If ``x`` is no tensor with ``dim`` features.
         """
         check_features(x, "x", self.dim)
+        check_dtype(x, self)
         tokens = x.reshape(-1, self.dim)
         weights, chosen = self.route(tokens)
         out = torch.zeros_like(tokens)

@@ -7,7 +7,7 @@ from torch.nn.functional import interpolate, softplus
 from attnlib.cases.patches import valid_grid
 from attnlib.cases.polarity import polarity_attention
 from attnlib.core.arrays import check_number, valid_length
-from attnlib.layers.checks import check_tokens
+from attnlib.layers.checks import check_dtype, check_tokens
 from attnlib.layers.multi_head import merge_heads, split_heads
 
 
@@ -105,6 +105,7 @@ class PolaLinearAttention(nn.Module):
             If ``x`` is no tensor of as many tokens as the grid has.
         """
         check_image_tokens(x, self.dim, self.grid)
+        check_dtype(x, self)
         q, gate = self.qg(x).chunk(2, -1)
         k, v = self.kv(x if self.sr_ratio == 1 else self._squares(x)).chunk(2, -1)
         scale, power = softplus(self.scale), 1 + self.alpha * self.power.sigmoid()

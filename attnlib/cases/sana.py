@@ -9,7 +9,7 @@ from attnlib.cases.polaformer import check_image_tokens
 from attnlib.cases.relu_linear import relu_linear_attention
 from attnlib.core.arrays import check_number, valid_length
 from attnlib.core.scaled_dot_product import attention
-from attnlib.layers.checks import check_tensor, check_tokens
+from attnlib.layers.checks import check_dtype, check_tensor, check_tokens
 from attnlib.layers.multi_head import merge_heads, split_heads
 from attnlib.layers.rms_norm import RMSNorm
 
@@ -102,6 +102,7 @@ class SanaLinearAttention(_Projections):
             If ``x`` is no such tensor.
         """
         check_tokens(x, self.dim)
+        check_dtype(x, self)
         return self._out(relu_linear_attention(*self._heads(x, x)))
 
 
@@ -165,7 +166,9 @@ class SanaCrossAttention(_Projections):
             If an argument is no such tensor.
         """
         check_tokens(x, self.dim)
+        check_dtype(x, self)
         check_text(text, x, self.text_dim)
+        check_dtype(text, self, "text")
         if mask is not None:
             check_tensor(mask, "mask")
             if mask.shape != text.shape[:2] or mask.dtype != torch.bool:
@@ -239,6 +242,7 @@ class MixFFN(nn.Module):
         check_tensor(x, "x", 0)
         if x.ndim != 4 or x.shape[1] != self.dim or 0 in x.shape:
             raise ValueError(f"x must have shape (B, {self.dim}, H, W), not empty; got {tuple(x.shape)}")
+        check_dtype(x, self)
         value, gate = self.conv_depth(silu(self.conv_inverted(x))).chunk(2, dim=1)
         return self.conv_point(value * silu(gate))
 
@@ -328,6 +332,7 @@ class SanaBlock(nn.Module):
         """
         grid = valid_grid(grid)
         check_image_tokens(x, self.dim, grid)
+        check_dtype(x, self)
         check_tensor(time, "time")
         if tuple(time.shape) not in ((x.shape[0], 6, self.dim), (x.shape[0], 6 * self.dim)):
             raise ValueError(

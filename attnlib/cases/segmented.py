@@ -7,7 +7,7 @@ from attnlib.core.arrays import valid_length, whole_number
 from attnlib.core.rotary import rope, rope_frequencies
 from attnlib.core.scaled_dot_product import attention
 from attnlib.efficient.patterns import between, blocks, causal
-from attnlib.layers.checks import check_tokens
+from attnlib.layers.checks import check_dtype, check_tokens
 
 
 class SegmentedAttention(nn.Module):
@@ -92,6 +92,7 @@ class SegmentedAttention(nn.Module):
             If ``x`` is no tensor ``(B, T, dim)``.
         """
         check_tokens(x, self.dim)
+        check_dtype(x, self)
         (B, T, _), weights = x.shape, None
         q, k, v = self.to_qkv(self.norm(x)).view(B, T, 3, self.n_heads, self.head_dim).permute(2, 0, 3, 1, 4)
         positions = torch.arange(T, device=x.device)

@@ -89,6 +89,8 @@ class SingularValueLinear(nn.Module):
             If ``x`` is no tensor with so many features.
         """
         check_features(x, "x", self.V.shape[0])
+        if not x.is_floating_point():
+            raise TypeError(f"x must hold floating-point numbers; got {x.dtype}")
         bias = None if self.bias is None else self.bias.to(x.dtype)
         return linear(x, self.weight.to(x.dtype), bias)
 

@@ -5,7 +5,7 @@ from torch import nn
 from attnlib.cases.stochastic import stochastic_attention
 from attnlib.core.arrays import valid_length
 from attnlib.efficient.linear import elu_plus_one
-from attnlib.layers.checks import check_features
+from attnlib.layers.checks import check_dtype, check_features
 from attnlib.layers.multi_head import merge_heads, split_heads
 
 
@@ -81,6 +81,7 @@ class StochasticSelfAttention(nn.Module):
         """
         for name, x in (("mean", mean), ("cov", cov)):
             check_features(x, name, self.dim)
+            check_dtype(x, self, name)
             if x.ndim != 3 or x.shape != mean.shape:
                 shape = f"(B, L, {self.dim}), the same for both"
                 raise ValueError(f"{name} must have shape {shape}; got {tuple(x.shape)}")

@@ -7,7 +7,7 @@ from torch.nn.functional import normalize, pad
 from attnlib.cases.titans_recurrence import titans_memory
 from attnlib.core.arrays import valid_length, whole_number
 from attnlib.core.masks import causal_mask, window_mask
-from attnlib.layers.checks import check_integers, check_tokens
+from attnlib.layers.checks import check_dtype, check_integers, check_tokens
 from attnlib.layers.multi_head import MultiHeadAttention
 from attnlib.layers.rms_norm import RMSNorm
 
@@ -76,6 +76,7 @@ class LinearMemory(nn.Module):
             If ``x`` is no tensor ``(B, T, dim)``, or a state does not fit.
         """
         check_tokens(x, self.dim)
+        check_dtype(x, self)
         q, k, v = self.to_qkv(x).chunk(3, -1)
         gates = torch.sigmoid(self.to_gates(x)).unbind(-1)
         memory, momentum = self._first(x) if state is None else state
@@ -150,6 +151,7 @@ class PersistentWindow(nn.Module):
             If ``x`` is no tensor ``(B, T, dim)``.
         """
         check_tokens(x, self.dim)
+        check_dtype(x, self)
         return self.attend(x, x, window_mask(x.shape[1], self.window, like=x))
 
     def attend(self, x, context, mask):
@@ -221,6 +223,7 @@ class MemoryAsContext(_WithMemory):
             If ``x`` is no tensor ``(B, T, dim)``.
         """
         check_tokens(x, self.local.dim)
+        check_dtype(x, self)
         state, outs = None, []
         for segment in self.norm_in(x).split(self.local.window, 1):
             seen = causal_mask(segment.shape[1], like=x)
@@ -276,6 +279,8 @@ class MemoryAsGate(_WithMemory):
         TypeError, ValueError
             If ``x`` is no tensor ``(B, T, dim)``.
         """
+        check_tokens(x, self.local.dim)
+        check_dtype(x, self)
         normed = self.norm_in(x)
         read = self.memory(normed)
         return x + read + self.norm_out(self.local(normed)) * read
@@ -324,6 +329,8 @@ class MemoryAsLayer(_WithMemory):
         TypeError, ValueError
             If ``x`` is no tensor ``(B, T, dim)``.
         """
+        check_tokens(x, self.local.dim)
+        check_dtype(x, self)
         x = x + self.memory(self.norm_in(x))
         return x + self.local(self.norm_out(x))
 
@@ -368,6 +375,8 @@ class WindowAlone(nn.Module):
         TypeError, ValueError
             If ``x`` is no tensor ``(B, T, dim)``.
         """
+        check_tokens(x, self.local.dim)
+        check_dtype(x, self)
         return x + self.local(self.norm_in(x))
 
 
@@ -432,10 +441,14 @@ class Titans(nn.Module):
         Raises
         ------
         TypeError, ValueError
-            If ``tokens`` are no integers of such a shape.
+            If ``tokens`` are no integers of such a shape, or not of the vocabulary.
         """
         check_integers(tokens, "tokens")
         if tokens.ndim not in (2, 3) or 0 in tokens.shape:
             raise ValueError(f"tokens must have shape (B, T) or (B, T, n); got {tuple(tokens.shape)}")
+        least, most = (int(x) for x in tokens.aminmax())
+        last = self.embedding.num_embeddings - 1
+        if least < 0 or most > last:
+            raise ValueError(f"tokens must lie in 0 .. {last}; got {least if least < 0 else most}")
         x = self.embedding(tokens)
         return self.output(self.norm(self.blocks(x.sum(2) if tokens.ndim == 3 else x)))

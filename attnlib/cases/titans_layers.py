@@ -8,7 +8,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn.functional import gelu, layer_norm, pad, rms_norm
 
 from attnlib.core.arrays import valid_length
-from attnlib.layers.checks import check_features, check_tokens
+from attnlib.layers.checks import check_dtype, check_features, check_tokens
 
 
 class MemoryMLP(nn.Module):
@@ -70,6 +70,7 @@ class MemoryMLP(nn.Module):
             If ``x`` is no tensor with ``dim`` features.
         """
         check_features(x, "x", self.dim)
+        check_dtype(x, self)
         first, *others = self.weights
         x = x @ first
         for weight in others:
@@ -127,6 +128,7 @@ class ResidualNorm(nn.Module):
         """
         gamma = self.norm.gamma
         check_features(x, "x", gamma.shape[-1])
+        check_dtype(x, self)
         return x + layer_norm(self.model(x), gamma.shape) * (gamma + 1)
 
 
@@ -270,6 +272,7 @@ class NeuralMemory(nn.Module):
             If ``x`` or ``mask`` does not fit.
         """
         check_tokens(x, self.dim)
+        check_dtype(x, self)
         state = self.new_state(x) if state is None else state
         _check_state(state, x)
         mask = _valid_mask(mask, x)

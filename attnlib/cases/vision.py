@@ -9,7 +9,7 @@ from attnlib.cases.relu_linear import relu_linear_attention
 from attnlib.cases.sana import MixFFN
 from attnlib.core.arrays import valid_length
 from attnlib.core.scaled_dot_product import attention as softmax_attention
-from attnlib.layers.checks import check_tensor
+from attnlib.layers.checks import check_dtype, check_tensor
 from attnlib.layers.feed_forward import FeedForward
 from attnlib.layers.multi_head import merge_heads, split_heads
 
@@ -111,6 +111,7 @@ class TinyVisionTransformer(nn.Module):
         if images.ndim != 4 or tuple(images.shape[1:]) != self.image_shape or not len(images):
             wanted = ", ".join(map(str, self.image_shape))
             raise ValueError(f"images must have shape (B, {wanted}), not empty; got {tuple(images.shape)}")
+        check_dtype(images, self, "images")
         x = self.embedding(image_patches(images, self.patch))
         if self.positions is not None:
             x = x + self.positions

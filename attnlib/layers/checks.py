@@ -26,6 +26,16 @@ def check_tokens(x, width):
         raise ValueError(f"x must have shape (B, T, {width}), not empty; got {tuple(x.shape)}")
 
 
+def check_dtype(x, layer, name="x"):
+    """Raise where ``x`` has another type than the layer's parameters, and autocast does not see to it."""
+    dtype = next(layer.parameters()).dtype
+    if x.dtype != dtype and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(
+            f"{name} must have the layer's dtype, {dtype}; got {x.dtype}. "
+            f"{name}.to(...) or layer.to(...) changes one of them."
+        )
+
+
 def check_integers(ids, name):
     """Raise where ``ids`` is no tensor of integers that an embedding takes."""
     if not isinstance(ids, torch.Tensor) or ids.dtype not in (torch.int32, torch.int64):

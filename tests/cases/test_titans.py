@@ -220,10 +220,12 @@ X = torch.zeros(1, 5, 6)
         (lambda: PersistentWindow(6, 2, n_heads=4), ValueError, ["6 does not divide into 4 heads"]),
         (lambda: PersistentWindow(6, 2)(X[..., :5]), ValueError, ["x must have shape (B, T, 6)"]),
         (lambda: MemoryAsContext(6, 2)(X[0]), ValueError, ["x must have shape (B, T, 6)"]),
-        (lambda: MemoryAsGate(6, 2)(X[..., :5]), ValueError, ["x must have 6 features"]),
+        (lambda: MemoryAsGate(6, 2)(X[..., :5]), ValueError, ["x must have shape (B, T, 6)"]),
         (lambda: Titans(9, 6, "MAC", window=2), ValueError, ["variant", "context, gate, layer", "'MAC'"]),
         (lambda: Titans(9, 6, "gate", window=2)(X), TypeError, ["tokens must be a torch tensor of int32"]),
         (lambda: Titans(9, 6, "gate", window=2)(X[0, 0].long()), ValueError, ["tokens", "got (6,)"]),
+        (lambda: Titans(9, 6, "gate", window=2)(torch.tensor([[3, 9]])), ValueError, ["0 .. 8; got 9"]),
+        (lambda: Titans(9, 6, "gate", window=2)(torch.tensor([[3, -1]])), ValueError, ["0 .. 8; got -1"]),
     ],
 )  # fmt: skip
 def test_errors_name_the_argument_what_it_got_and_what_it_needs(call, error, words):
