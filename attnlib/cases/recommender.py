@@ -147,7 +147,7 @@ def train_next_item(model, items, *, steps=300, batch_size=64, rate=1e-2, seed=0
     >>> len(train_next_item(model, generated_sessions(50).items, steps=3))
     3
     """
-    items = torch.as_tensor(items)
+    items = _sessions(items)
     steps, batch_size = valid_length(steps, "steps"), valid_length(batch_size, "batch_size")
     rng, losses = np.random.default_rng(seed), []
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
@@ -193,12 +193,27 @@ def next_item_accuracy(model, items, asked=None):
     >>> 0 <= next_item_accuracy(NextItemModel(32, dim=8, length=8), shop.items, shop.decided) <= 1
     True
     """
-    items = torch.as_tensor(items)
+    items = _sessions(items)
     wanted = items[:, 1:] > 0
     if asked is not None:
-        wanted = wanted & torch.as_tensor(asked)[:, 1:]
+        if tuple(getattr(asked, "shape", ())) != tuple(items.shape):
+            got = getattr(asked, "shape", type(asked).__name__)
+            raise ValueError(f"asked must have the shape of items, {tuple(items.shape)}; got {got}")
+        wanted = wanted & torch.as_tensor(asked, dtype=torch.bool)[:, 1:]
     if not wanted.any():
         raise ValueError("asked must name at least one item that is not the first of its session")
     with torch.no_grad():
         right = model(items[:, :-1]).argmax(-1) == items[:, 1:]
     return right[wanted].double().mean().item()
+
+
+def _sessions(items):
+    """The table of item ids as a tensor, if it is one."""
+    if not isinstance(items, np.ndarray | torch.Tensor):
+        raise TypeError(f"items must be an array of item ids; got {type(items).__name__}")
+    items = torch.as_tensor(items)
+    if items.dtype not in (torch.int32, torch.int64):
+        raise TypeError(f"items must hold ids, int32 or int64; got {items.dtype}")
+    if items.ndim != 2 or len(items) == 0 or items.shape[1] < 2:
+        raise ValueError(f"items must have shape (n, L), two places or more; got {tuple(items.shape)}")
+    return items.long()

@@ -138,6 +138,16 @@ MODEL = a_model()
         (lambda: MODEL(torch.tensor([[-1, 3]])), ValueError, ["ids must lie in 0 .. 32", "-1 .. 3"]),
         (lambda: train_next_item(MODEL, SHOP.items, steps=0), ValueError, ["steps must be at least 1"]),
         (lambda: train_next_item(MODEL, SHOP.items, batch_size=0), ValueError, ["batch_size must be at"]),
+        (lambda: train_next_item(MODEL, [[1, 2]]), TypeError, ["items must be an array", "list"]),
+        (lambda: train_next_item(MODEL, SHOP.items / 2), TypeError, ["items must hold ids", "float64"]),
+        (lambda: train_next_item(MODEL, SHOP.items[:0]), ValueError, ["items must have shape", "(0, 8)"]),
+        (lambda: next_item_accuracy(MODEL, SHOP.items[:, :1]), ValueError, ["two places", "(72, 1)"]),
+        (lambda: next_item_accuracy(MODEL, SHOP.items, [True]), ValueError, ["asked must have", "list"]),
+        (
+            lambda: next_item_accuracy(MODEL, SHOP.items, SHOP.decided[:3]),
+            ValueError,
+            ["asked must have the shape of items", "(3, 8)"],
+        ),
         (
             lambda: next_item_accuracy(MODEL, SHOP.items, SHOP.decided & False),
             ValueError,
