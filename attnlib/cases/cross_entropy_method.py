@@ -153,7 +153,13 @@ def cem_search(
     array([0.3, 0.3])
     """
     rounds, population = valid_length(rounds, "rounds"), valid_length(population, "population")
+    if not callable(score):
+        raise TypeError(f"score must be a function; got {type(score).__name__}")
+    if not isinstance(start, np.ndarray):
+        raise TypeError(f"start must be a NumPy array; got {type(start).__name__}")
     check_number(elite_ratio, "elite_ratio")
+    if not 2 <= int(elite_ratio * population) <= population:
+        raise ValueError(f"elite_ratio must keep 2 or more of {population}, and no more; got {elite_ratio!r}")
     check_number(ema, "ema")
     if not 0 <= ema < 1:
         raise ValueError(f"ema must be at least 0 and below 1; got {ema!r}")

@@ -101,6 +101,8 @@ class LightningAttention(nn.Module):
         if mask is not None:
             mask = _checked_mask(mask, (B, T))[:, None, None]
         if cache is not None:
+            if not isinstance(cache, LightningCache):
+                raise TypeError(f"cache must be one that new_cache made; got {type(cache).__name__}")
             cache.check(B, T)
         heads = silu(self.qkv_proj(x)).view(B, T, self.n_heads, -1).transpose(1, 2)
         out, state = lightning_attention(

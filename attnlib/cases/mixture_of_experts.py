@@ -76,7 +76,6 @@ class MixtureOfExperts(nn.Module):
             If ``x`` is no tensor with ``dim`` features.
         """
         check_features(x, "x", self.dim)
-        check_dtype(x, self)
         tokens = x.reshape(-1, self.dim)
         weights, chosen = self.route(tokens)
         out = torch.zeros_like(tokens)
@@ -100,6 +99,8 @@ class MixtureOfExperts(nn.Module):
             They sum to 1; from the greatest down; in float32 where ``x`` is of half precision.
         experts : integer tensor (..., top_k)
         """
+        check_features(x, "x", self.dim)
+        check_dtype(x, self)
         scores = self.gate(x)
         half = scores.dtype in (torch.float16, torch.bfloat16)
         weights, experts = torch.softmax(scores.float() if half else scores, -1).topk(self.top_k, -1)

@@ -334,6 +334,7 @@ class SanaBlock(nn.Module):
         check_image_tokens(x, self.dim, grid)
         check_dtype(x, self)
         check_tensor(time, "time")
+        check_dtype(time, self, "time")
         if tuple(time.shape) not in ((x.shape[0], 6, self.dim), (x.shape[0], 6 * self.dim)):
             raise ValueError(
                 f"time must have shape {(x.shape[0], 6, self.dim)}, for six vectors; got {tuple(time.shape)}"

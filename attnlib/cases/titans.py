@@ -79,7 +79,7 @@ class LinearMemory(nn.Module):
         check_dtype(x, self)
         q, k, v = self.to_qkv(x).chunk(3, -1)
         gates = torch.sigmoid(self.to_gates(x)).unbind(-1)
-        memory, momentum = self._first(x) if state is None else state
+        memory, momentum = self._first(x) if state is None else _pair(state)
         out, state = titans_memory(
             normalize(q, dim=-1), normalize(k, dim=-1), v, *gates,
             chunk_size=self.chunk_size, memory=memory, momentum=momentum, return_state=True,
@@ -88,12 +88,22 @@ class LinearMemory(nn.Module):
 
     def read(self, x, state=None):
         """What tokens ``(B, T, dim)`` read in the memory as it is; nothing is learned."""
+        check_tokens(x, self.dim)
+        check_dtype(x, self)
         q = self.to_qkv(x)[..., : self.dim]
-        memory, _ = self._first(x) if state is None else state
+        memory, _ = self._first(x) if state is None else _pair(state)
         return self.norm(normalize(q, dim=-1) @ memory)
 
     def _first(self, x):
         return self.first.expand(len(x), -1, -1), None
+
+
+def _pair(state):
+    if not isinstance(state, tuple | list) or len(state) != 2:
+        raise TypeError(
+            f"state must be the pair (memory, momentum), as is returned; got {type(state).__name__}"
+        )
+    return state
 
 
 class PersistentWindow(nn.Module):
@@ -416,7 +426,7 @@ class Titans(nn.Module):
 
     def __init__(self, vocab_size, dim, variant, *, window, n_layers=1, **settings):
         super().__init__()
-        if variant not in VARIANTS:
+        if variant not in list(VARIANTS):
             raise ValueError(f"variant must be one of {', '.join(VARIANTS)}; got {variant!r}")
         self.embedding = nn.Embedding(valid_length(vocab_size, "vocab_size"), valid_length(dim, "dim"))
         blocks = (

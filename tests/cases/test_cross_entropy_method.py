@@ -129,7 +129,9 @@ P, S = normal(4, 2), normal(4)
         (lambda: cem_population(S, S, S, P.T, low="0"), TypeError, ["low must be a number"]),
         (lambda: cem_search(sum, S, ema=1.0), ValueError, ["ema must be at least 0 and below 1; got 1.0"]),
         (lambda: cem_search(sum, S, rounds=0), ValueError, ["rounds must be at least 1"]),
-        (lambda: cem_search(sum, S, elite_ratio=0.01), ValueError, ["n_elite must be at least 1"]),
+        (lambda: cem_search(sum, S, elite_ratio=0.01), ValueError, ["elite_ratio must keep 2 or", "0.01"]),
+        (lambda: cem_search(None, S), TypeError, ["score must be a function", "NoneType"]),
+        (lambda: cem_search(sum, [0.1]), TypeError, ["start must be a NumPy array", "list"]),
         (lambda: cem_search(sum, P), ValueError, ["start must have shape (n,)", "(4, 2)"]),
     ],
 )

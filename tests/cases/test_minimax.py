@@ -383,6 +383,11 @@ X = torch.zeros(2, 5, 6, dtype=torch.float64)
     "call, error, words",
     [
         (lambda: LightningAttention(6, 4, 0, 4), ValueError, "dim 6 does not divide into 4 heads"),
+        (
+            lambda: LightningAttention(6, 3, 0, 4)(torch.ones(1, 2, 6), cache=5),
+            TypeError,
+            "cache must be one that new_cache made; got int",
+        ),
         (lambda: LightningAttention(6, 3, 4, 4), ValueError, "layer must lie in 0 .. 3; got 4"),
         (lambda: LightningAttention(6, 3, 0, 4, rule="fla"), ValueError, "rule must be 'minimax' or"),
         (lambda: LightningAttention(6, 3, 0, 4, block_size=0), ValueError, "block_size must be at least 1"),

@@ -82,6 +82,7 @@ def test_half_precision_routes_in_float32():
         (lambda: MixtureOfExperts(4, 8, 2, top_k=0), ValueError, "top_k must be at least 1"),
         (lambda: MixtureOfExperts(0, 8, 2), ValueError, "dim must be at least 1"),
         (lambda: MixtureOfExperts(4, 8, 2)(torch.zeros(3, 5)), ValueError, "x must have 4 features"),
+        (lambda: MixtureOfExperts(4, 8, 2).route(torch.zeros(3, 5)), ValueError, "x must have 4 features"),
     ],
 )
 def test_errors_are_sentences(call, error, words):

@@ -58,6 +58,12 @@ def test_the_text_is_asked_too():
         attnlib.SanaCrossAttention(8, 2)(TOKENS, TOKENS.double())
 
 
+def test_so_is_the_time():
+    block = attnlib.SanaBlock(8, 2)
+    with pytest.raises(TypeError, match="time must have the layer's dtype"):
+        block(TOKENS, TOKENS.double(), TOKENS, grid=(2, 3))
+
+
 def test_autocast_sees_to_types():
     layer = attnlib.SanaLinearAttention(8, 2)
     with torch.autocast("cpu", torch.bfloat16):
