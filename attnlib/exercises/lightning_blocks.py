@@ -5,9 +5,9 @@ from functools import partial
 import numpy as np
 
 from attnlib.exercises.common import few_digits, in_torch
-from attnlib.exercises.compare import floats
 from attnlib.exercises.exercise import Exercise
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
+from attnlib.exercises.pieces import all_finite, first_wrong
 
 
 def _feed(function, q, k, v, slopes, calls):
@@ -202,36 +202,17 @@ _FAULTS = (
             {"order": "alone"}),
 )  # fmt: skip
 
-
-def _finite(case, value, expected):
-    out = floats(value[0])
-    if out is not None and not np.isfinite(out).all():
-        return "There are NaN or infinite numbers. Is the exponential taken of something large and positive?"
-    return None
-
-
-def _where(case, value, expected):
-    """Whether the first block, or the outputs, are right."""
-    out, ours = floats(value[0]), expected[0]
-    if out is None or out.shape != ours.shape:
-        return None
-    right_at = np.isclose(out, ours, rtol=3e-4, atol=2e-5).all((0, 2))
-    if right_at.all():
-        return "The outputs are right, and the state at the end is not: what fades by how many steps?"
-    first = next(length for which, length in case.args[-1] if which == 0)
-    token = int(np.argmin(right_at))
-    if token >= first:
-        return (f"The first block is right, and token {token} is the first that is not. Is the state read "
-                "wrongly, or was it left wrong?")
-    return None
-
-
 read_block = FunctionExercise(
     _driven, _texts, _FAULTS,
     "Checked in one block, token by token, in blocks of mixed lengths, with a head that never forgets and "
     "one that forgets at once, with two texts in turn, and the state too. A block of one is the recurrence, "
     "a block of everything the table.",
-    properties=(in_torch, few_digits, _finite, _where), drive=_feed, rtol=3e-4, atol=2e-5,
+    properties=(
+        in_torch, few_digits, all_finite("Is the exponential taken of something large and positive?"),
+        first_wrong("block", "what fades by how many steps?",
+                    "Is the state read wrongly, or was it left wrong?"),
+    ),
+    drive=_feed, rtol=3e-4, atol=2e-5,
 )  # fmt: skip
 
 _SOLUTION = '''

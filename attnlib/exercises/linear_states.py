@@ -7,9 +7,9 @@ import numpy as np
 
 from attnlib.exercises.answers import numbers, short
 from attnlib.exercises.common import few_digits, in_torch
-from attnlib.exercises.compare import floats
 from attnlib.exercises.exercise import Exercise
 from attnlib.exercises.function import Case, FunctionExercise, Mistake
+from attnlib.exercises.pieces import all_finite, first_wrong
 from attnlib.exercises.verdict import right, wrong
 
 # ------------------------------------------------------------- state and cache
@@ -289,36 +289,16 @@ _FAULTS = (
             {"order": "three"}),
 )  # fmt: skip
 
-
-def _finite(case, value, expected):
-    value = floats(value[0])
-    if value is not None and not np.isfinite(value).all():
-        return ("There are NaN or infinite numbers. The first token of all has an empty state before it: "
-                "what is its denominator made of?")
-    return None
-
-
-def _where(case, value, expected):
-    """Whether the first chunk, or the state alone, is right."""
-    out, ours = floats(value[0]), expected[0]
-    if out is None or out.shape != ours.shape:
-        return None
-    right_at = np.isclose(out, ours, rtol=3e-4, atol=2e-5).all((0, 2))
-    if right_at.all():
-        return "The outputs are right, and the state at the end is not: what is added to it?"
-    first = next(length for which, length in case.args[3] if which == 0)
-    token = int(np.argmin(right_at))
-    if token >= first:
-        return (f"The first chunk is right, and token {token} is the first that is not. What should it know "
-                "of what came before its chunk?")
-    return None
-
-
 read_chunk = FunctionExercise(
     _driven, _chunks, _FAULTS,
     "Checked in one chunk, token by token, in chunks of mixed sizes, with two sequences in turn, and the "
     "state too. A chunk of one is the recurrence, a chunk of everything the masked table: the same sums.",
-    properties=(in_torch, few_digits, _finite, _where), drive=_feed, rtol=3e-4, atol=2e-5,
+    properties=(
+        in_torch, few_digits,
+        all_finite("The first token of all has an empty state before it: what is its denominator made of?"),
+        first_wrong("chunk", "what is added to it?", "What should it know of what came before its chunk?"),
+    ),
+    drive=_feed, rtol=3e-4, atol=2e-5,
 )  # fmt: skip
 
 _LENGTHS_SOLUTION = """

@@ -4,9 +4,10 @@ from itertools import combinations
 
 import numpy as np
 
-from attnlib.exercises.answers import numbers, short
+from attnlib.exercises.answers import numbers
 from attnlib.exercises.exercise import Exercise
-from attnlib.exercises.verdict import right, unreadable, wrong
+from attnlib.exercises.statements import which_hold
+from attnlib.exercises.verdict import right, wrong
 
 # ------------------------------------------------------------- four numbers
 
@@ -173,28 +174,14 @@ _CLAIMS = {  # whether it holds, its name, and what to look at where it is taken
           "theta is 1."),
     "F": (True, "series", "Each step goes on, 1 + 0.9 + 0.81 + ... What does that sum to, times 0.05?"),
 }  # fmt: skip
-_HOLDS = "".join(name for name, (holds, _, _) in _CLAIMS.items() if holds)
 
 
 def memory_claims(answer):
     """Which of six statements about memories that learn hold; their letters in one text."""
-    if not isinstance(answer, str):
-        return unreadable(f'Give the letters in one pair of quotes, such as "BC"; got {short(answer)}.')
-    given = {letter for letter in answer.upper() if letter.isalpha()}
-    if not given or not given <= set(_CLAIMS):
-        return unreadable(f'Give letters from A to F in quotes, such as "BC"; got {short(answer)}.')
-    false, missing = sorted(given - set(_HOLDS)), sorted(set(_HOLDS) - given)
-    if not false and not missing:
-        return right(
-            "A, E and F. A memory that corrects believes the latest, exactly; that is not the same as "
-            "storing more. What no_grad switches off is the way back through its steps, not the steps."
-        )
-    first = (false or missing)[0]
-    _, name, told = _CLAIMS[first]
-    said = "does not hold" if false else "holds, and your answer leaves it out"
-    more = len(false) + len(missing) - 1
-    rest = f" ({more} more {'letter is' if more == 1 else 'letters are'} to be thought over.)" if more else ""
-    return wrong(f"{first} {said}. {told}{rest}", name)
+    return which_hold(answer, _CLAIMS, (
+        "A, E and F. A memory that corrects believes the latest, exactly; that is not the same as storing "
+        "more. What no_grad switches off is the way back through its steps, not the steps."
+    ))
 
 
 _NUMBERS_SOLUTION = """

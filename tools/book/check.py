@@ -1,9 +1,10 @@
 """What a browser sees of the book: nothing asked of a network, formulas drawn, words found."""
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from axe_playwright_python.sync_playwright import Axe
-from deck.browser import PATIENCE, Listener
+from deck.browser import PATIENCE, Listener, fresh_page
 
 WIDTHS = (1280, 390)  # a laptop's and a telephone's
 MODES = ("light", "dark")
@@ -99,21 +100,13 @@ def check_search(chromium, folder):
     return found
 
 
-class _opened:
-    """A page of the book in a window of its own, its formulas drawn."""
-
-    def __init__(self, chromium, folder, name, mode):
-        self.context = chromium.new_context(color_scheme=mode, offline=True)
-        self.page = self.context.new_page()
-        self.listener = Listener(self.page, folder, OnePage(name))
-        self.listener.place = name
-        self.url = f"{folder.resolve().as_uri()}/{name}"
-
-    def __enter__(self):
-        self.page.goto(self.url)
-        self.page.evaluate(AFTER_FORMULAS)
-        self.page.wait_for_function("window.bookReady", timeout=1000 * PATIENCE)
-        return self.page, self.listener
-
-    def __exit__(self, *_):
-        self.context.close()
+@contextmanager
+def _opened(chromium, folder, name, mode):
+    """A page of the book in a window of its own, its formulas drawn, and who listens to it."""
+    with fresh_page(chromium, mode=mode) as page:
+        listener = Listener(page, folder, OnePage(name))
+        listener.place = name
+        page.goto(f"{folder.resolve().as_uri()}/{name}")
+        page.evaluate(AFTER_FORMULAS)
+        page.wait_for_function("window.bookReady", timeout=1000 * PATIENCE)
+        yield page, listener

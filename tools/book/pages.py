@@ -6,8 +6,7 @@ from pathlib import Path
 
 import lesson
 import nbformat
-from deck.page import CHINESE, copy, wheel_folder
-from deck.page import PARTS as DECK_PARTS
+from deck.page import copy_wheels
 
 from attnlib.plots import lesson_map
 from attnlib.plots.course_map import LESSONS, PARTS, lines_of_need
@@ -121,9 +120,4 @@ def terms(pages):
 
 def copy_parts(folder):
     """MathJax and the fonts of the decks, beside the pages."""
-    for wheel, inside, name, files in DECK_PARTS:
-        for file, target in files.items():
-            if name != "reveal" or target.startswith("fonts/"):
-                copy(wheel_folder(wheel, inside) / file, folder / name / target)
-    for name in ("AttnSansSC-Regular.ttf", "OFL.txt"):
-        copy(CHINESE / name, folder / "chinese" / name)
+    copy_wheels(folder, lambda name, target: name != "reveal" or target.startswith("fonts/"))

@@ -50,8 +50,9 @@ def launched(path):
 
 
 @contextmanager
-def fresh_page(chromium, width=WIDTH, height=HEIGHT):
-    context = chromium.new_context(viewport={"width": width, "height": height}, offline=True)
+def fresh_page(chromium, width=WIDTH, height=HEIGHT, mode="light"):
+    view = {"width": width, "height": height}
+    context = chromium.new_context(viewport=view, color_scheme=mode, offline=True)
     try:
         yield context.new_page()
     finally:

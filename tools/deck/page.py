@@ -253,12 +253,18 @@ def exported(nb, title, folder):
 # The scripts beside the page
 
 def copy_parts(lib):
+    copy_wheels(lib)
+    for name in ("deck.css", "deck.js"):
+        copy(HERE / name, lib / name)
+
+
+def copy_wheels(lib, wanted=lambda name, target: True):
+    """The `PARTS` of which ``wanted(name, target)`` holds, and the Chinese font."""
     for wheel, inside, name, files in PARTS:
         source = wheel_folder(wheel, inside)
         for file, target in files.items():
-            copy(source / file, lib / name / target)
-    for name in ("deck.css", "deck.js"):
-        copy(HERE / name, lib / name)
+            if wanted(name, target):
+                copy(source / file, lib / name / target)
     for name in ("AttnSansSC-Regular.ttf", "OFL.txt"):
         copy(CHINESE / name, lib / "chinese" / name)
 
