@@ -88,6 +88,8 @@ def merged(outputs):
 
 
 def _output(output, count):
+    # A widget lives as long as its kernel; beside it stands the still figure.
+    output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
     if output.output_type == "execute_result":
         output.execution_count = count
     if output.output_type == "error":

@@ -32,6 +32,21 @@ def show(fig, alt):
     ValueError
         If ``alt`` is empty.
     """
+    data, about = picture(fig, alt)
+    if _shell() is None:
+        print(data["text/plain"])
+    else:
+        from IPython.display import display
+
+        display(data, metadata=about, raw=True)
+    _close(fig)
+
+
+def picture(fig, alt):
+    """What a notebook stores of a figure: the PNG with its words, and the words once more as text.
+
+    Raises as `show` does.
+    """
     if not isinstance(fig, Figure):
         raise TypeError(
             f"fig must be a Matplotlib figure, but is {type(fig).__name__}. "
@@ -47,17 +62,7 @@ def show(fig, alt):
             "alt is empty; it must be a sentence that says what the figure shows, "
             "for readers who do not see it."
         )
-    if _shell() is None:
-        print(alt)
-    else:
-        from IPython.display import display
-
-        display(
-            {"image/png": png(fig), "text/plain": alt},
-            metadata={"image/png": {"alt": alt}},
-            raw=True,
-        )
-    _close(fig)
+    return {"image/png": png(fig), "text/plain": alt}, {"image/png": {"alt": alt}}
 
 
 def png(fig):
@@ -66,14 +71,20 @@ def png(fig):
     With 256 colours it has a third of the size, and a notebook has many figures. Areas keep
     their colours; a few pixels at the edges of letters change by less than the eye can see.
     """
-    drawn, packed = io.BytesIO(), io.BytesIO()
-    with use_style():
-        ground = to_rgb(fig.get_facecolor())     # without its transparency
-        fig.savefig(drawn, format="png", dpi=DPI, facecolor=ground)
-    image = Image.open(drawn).convert("RGB")
+    packed = io.BytesIO()
+    image = Image.open(io.BytesIO(drawn(fig))).convert("RGB")
     image = image.quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     image.save(packed, format="png", optimize=True)
     return packed.getvalue()
+
+
+def drawn(fig):
+    """The figure as PNG bytes on an opaque ground: three times as long as `png`, in half of the time."""
+    full = io.BytesIO()
+    with use_style():
+        ground = to_rgb(fig.get_facecolor())     # without its transparency
+        fig.savefig(full, format="png", dpi=DPI, facecolor=ground, pil_kwargs={"compress_level": 1})
+    return full.getvalue()
 
 
 def _shell():

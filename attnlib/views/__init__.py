@@ -1,0 +1,9 @@
+"""Interactive views: a figure that its reader moves, with its words, and still where no kernel runs.
+
+Each function gives a `View`; as the last line of a notebook cell it shows itself.
+"""
+
+from attnlib.views.saturation import saturation_view
+from attnlib.views.view import View
+
+__all__ = ["View", "saturation_view"]
