@@ -76,9 +76,11 @@ def _hash(cell, copy):
 
 
 def merged(outputs):
-    """Join neighbouring pieces of one stream, which the kernel cuts where it likes."""
+    """Outputs without widgets, and neighbouring pieces of one stream joined: the kernel cuts where it likes."""
     merged = []
     for output in outputs:
+        if [*output.get("data", ())] == ["application/vnd.jupyter.widget-view+json"]:
+            continue  # it lives as long as its kernel; beside it stands the still figure
         last = merged[-1] if merged else {}
         if output.output_type == "stream" and output.name == last.get("name"):
             last.text += output.text
@@ -88,8 +90,6 @@ def merged(outputs):
 
 
 def _output(output, count):
-    # A widget lives as long as its kernel; beside it stands the still figure.
-    output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
     if output.output_type == "execute_result":
         output.execution_count = count
     if output.output_type == "error":

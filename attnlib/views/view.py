@@ -9,8 +9,11 @@ __all__ = ["View"]
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 _NO_WIDGETS = "ipywidgets is not installed, so this view stands still: pip install ipywidgets"
-# The words below it say what the picture shows, and are read aloud when they change.
-_PAGE = """<img alt="" src="data:image/png;base64,{picture}" style="width:100%;max-width:{width}px">
+# What moves takes the place of the still figure, which comes back where a page is opened without its kernel.
+_INSTEAD = "<style>.jp-OutputArea-child:has(+ .jp-OutputArea-child .attn-view) { display: none }</style>"
+# The words say what the picture shows, and are read aloud when they change.
+_PAGE = """<img class="attn-view" alt="" style="width:100%;max-width:{width}px"
+ src="data:image/png;base64,{picture}">
 <p role="status" style="max-width:{width}px;line-height:1.5;font-size:15px">{words}</p>"""
 _REFUSED = '<p role="alert" style="line-height:1.5;font-size:15px"><b>{words}</b></p>'
 
@@ -18,8 +21,8 @@ _REFUSED = '<p role="alert" style="line-height:1.5;font-size:15px"><b>{words}</b
 class View:
     """A figure with controls, for the last line of a notebook cell.
 
-    Its output holds the still figure and its words too. They are what a stored notebook, the book and the
-    slides show, and all there is where ipywidgets is not installed.
+    Its first output is the still figure with its words. A stored notebook, the book and the slides show no
+    other, nor does Python without ipywidgets.
 
     Parameters
     ----------
@@ -36,14 +39,16 @@ class View:
     def __init__(self, draw, start, controls):
         self.draw, self.start, self.controls = draw, dict(start), controls
 
-    def _repr_mimebundle_(self, include=None, exclude=None):
+    def _ipython_display_(self):
+        from IPython.display import display
+
         data, about = picture(*self.draw(**self.start))
+        display(data, metadata=about, raw=True)
         widget = self.widget()
         if widget is None:
             print(_NO_WIDGETS)
         else:
-            data[WIDGET] = widget._repr_mimebundle_()[WIDGET]
-        return data, about
+            display({WIDGET: widget._repr_mimebundle_()[WIDGET]}, raw=True)
 
     def widget(self):
         """The controls above the figure and its words, as one new widget; None without ipywidgets."""
@@ -71,4 +76,5 @@ class View:
 
 def _page(png, words):
     width = int.from_bytes(png[16:20], "big")  # where a PNG has it
-    return _PAGE.format(picture=base64.b64encode(png).decode("ascii"), width=width, words=escape(words))
+    return _INSTEAD + _PAGE.format(picture=base64.b64encode(png).decode("ascii"), width=width,
+                                   words=escape(words))  # fmt: skip
