@@ -62,7 +62,7 @@ def sources(asked):
 def build(page, lecture, path):
     notebook = lecture.composed(path) if path.suffix == ".toml" else page.read(path)
     deck = page.write_deck(notebook, path, ROOT / "slides" / path.stem)
-    print(f"{deck.folder / 'index.html'}: {deck.slides} slides, notes: {deck.minutes} minutes; "
+    print(f"{deck.folder / 'index.html'}: {deck.slides} slides, {deck.fit}; "
           "press S for the speaker's window")
     return deck
 
@@ -79,12 +79,13 @@ def finish(browser, chromium, deck, options):
     if not options.check:
         return []
     report = browser.check(chromium, deck.folder, options.pictures and options.pictures / name)
+    report.findings += browser.check_readers(chromium, deck.folder)
     summary = f"{name[:2]}: {report.slides} slides, {report.steps} steps, {report.formulas} formulas"
     if report.findings:
         print("\n  ".join([f"{summary}, {len(report.findings)} findings:", *report.findings]))
     else:
         halls = " or ".join(f"{width}x{height}" for width, height in browser.HALLS)
-        print(f"{summary}, nothing outside {halls}")
+        print(f"{summary}, nothing outside {halls}, no serious fault by axe")
     return report.findings
 
 

@@ -130,7 +130,7 @@ def test_what_the_hall_does_not_need_is_left_out(soup):
 
 
 def test_notes_and_minutes(small, soup):
-    notes = soup.select("section[data-number] > aside.notes")
+    notes = soup.select("section[data-number] > aside.notes[data-minutes]")
     assert [note["data-minutes"] for note in notes] == ["2", "3"]
     assert notes[0].get_text().strip() == "For the lecturer, 2 min. Write $q$ on the board."
     assert small.minutes == 5
@@ -142,6 +142,70 @@ def test_footer_tells_the_lesson_the_minutes_and_the_number(soup):
     assert footers[0] == ["07 · A small lesson", "0 of 5 min", "1 / 4"]
     assert footers[1][1:] == ["2 of 5 min", "2 / 4"]
     assert footers[3][1:] == ["5 of 5 min", "4 / 4"]
+
+
+# Slots of a lecturer
+
+def timed(folder, *minutes):
+    """A deck of one slide a number, with a note of so many minutes: what was built, and its page."""
+    cells = []
+    for number in minutes:
+        note = f"*For the lecturer, {number} min.* Ask."
+        cells += [text(f"## Part of {number}", "slide"), text(note, "notes")]
+    deck = deck_of(cells, folder)
+    return deck, BeautifulSoup((deck.folder / "index.html").read_text(encoding="utf-8"), "html.parser")
+
+
+def clocks(soup):
+    """The first line of each slide's notes, and its mark in the footer or ""."""
+    sections = soup.select("section[data-number]")
+    return [(section.aside.get_text(), getattr(section.footer.b, "text", "")) for section in sections]
+
+
+def test_a_deck_longer_than_both_slots_says_where_they_end(tmp_path):
+    deck, soup = timed(tmp_path, 40, 4, 3, 43, 5)
+    assert clocks(soup) == [
+        ("0 of 95 min. Left: 45 of 45, 90 of 90.", ""),
+        ("40 of 95 min. Left: 5 of 45, 50 of 90.", ""),
+        ("44 of 95 min. Left: 1 of 45, 46 of 90. The 45 minutes end on this slide.", "· 45 end here"),
+        ("47 of 95 min. Left: 43 of 90. The 90 minutes end on this slide.", "· 90 end here"),
+        ("90 of 95 min. 90 are over.", ""),
+    ]
+    assert deck.fit == "95 minutes: 45 ends on slide 3 (Part of 3), 90 ends on slide 4 (Part of 43)"
+
+
+def test_both_slots_may_end_on_one_slide(tmp_path):
+    deck, soup = timed(tmp_path, 30, 61)
+    assert clocks(soup)[1] == (
+        "30 of 91 min. Left: 15 of 45, 60 of 90. The 45 and 90 minutes end on this slide.",
+        "· 45 and 90 end here",
+    )
+    assert deck.fit == "91 minutes: 45 ends on slide 2 (Part of 61), 90 ends on slide 2 (Part of 61)"
+
+
+@pytest.mark.parametrize("minutes, fit", [
+    ((30, 8), "38 minutes: fits 45 and leaves 7"),
+    ((30, 15), "45 minutes: fits 45"),
+    ((45, 1), "46 minutes: 45 ends on slide 1 (Part of 45), fits 90 and leaves 44"),
+    ((44, 46), "90 minutes: 45 ends on slide 2 (Part of 46), fits 90"),
+])
+def test_how_a_deck_fits(tmp_path, minutes, fit):
+    deck, soup = timed(tmp_path, *minutes)
+    assert deck.fit == fit
+    assert [bool(mark) for _, mark in clocks(soup)] == [f"slide {n + 1} " in fit for n in range(len(minutes))]
+
+
+def test_a_slide_without_a_heading_is_named_by_the_one_before(tmp_path):
+    deck = deck_of([text("## Begun", "slide"), text("More.", "slide"),
+                    text("*For the lecturer, 46 min.* Ask.", "notes")], tmp_path)
+    assert deck.fit == "46 minutes: 45 ends on slide 2 (Begun), fits 90 and leaves 44"
+
+
+def test_a_deck_without_minutes_has_no_clock(tmp_path):
+    deck = deck_of([text("# One", "slide")], tmp_path)
+    soup = BeautifulSoup((deck.folder / "index.html").read_text(encoding="utf-8"), "html.parser")
+    assert soup.aside is None and deck.fit == "no minutes in its notes"
+    assert [span.get_text() for span in soup.footer("span")] == ["One", "", "1 / 1"]
 
 
 def test_alternative_text_reaches_the_picture(soup):
@@ -206,7 +270,7 @@ def test_command_builds_and_says_the_minutes_and_that_there_is_no_pdf(course, ca
     assert slides.main(["7"]) == 0
     printed = capsys.readouterr().out
     assert (course / "slides/07_small/index.html").is_file()
-    assert "4 slides, notes: 5 minutes" in printed
+    assert "4 slides, 5 minutes: fits 45 and leaves 40; press S" in printed
     assert printed.splitlines()[-1].startswith("no PDF: it needs Chromium")
 
 
@@ -253,6 +317,20 @@ def test_clean_deck_has_no_findings(chromium, small, tmp_path):
     assert [picture.name for picture in sorted(tmp_path.iterdir())] == [
         "001-slide-01.png", "002-slide-02.png", "003-slide-02.png",
         "004-slide-02.png", "005-slide-03.png", "006-slide-04.png"]
+
+
+@pytest.mark.browser
+def test_the_speakers_window_shows_the_clock_and_then_the_note(chromium, small):
+    with browser.fresh_page(chromium) as deck:
+        browser.open_deck(deck, small.folder)
+        deck.evaluate("Reveal.next()")
+        with deck.expect_popup() as opened:
+            deck.keyboard.press("s")
+        notes = opened.value.locator(".speaker-controls-notes .value")
+        notes.get_by_text("Ask first.").wait_for()
+        assert re.split(r"\n+", notes.inner_text().strip()) == [
+            "2 of 5 min. Left: 43 of 45, 88 of 90.", "For the lecturer, 3 min. Ask first."]
+        opened.value.locator(".pacing .minutes-value", has_text=":0").wait_for()
 
 
 @pytest.mark.browser
@@ -373,13 +451,22 @@ def test_only_the_faulty_slides_have_findings(findings):
 
 
 @pytest.mark.browser
-def test_a_fault_makes_the_command_fail(chromium, tmp_path, monkeypatch, capsys):
-    write([text("# One", "slide"), code("show()", figure(alt=""))], tmp_path / "notebooks")
-    monkeypatch.setattr(slides, "ROOT", tmp_path)
-    deck = built(tmp_path / "notebooks/07_small.ipynb", tmp_path / "slides/07_small")
-    options = slides.parsed(["07", "--check"])
-    assert slides.finish(browser, chromium, deck, options)
-    assert "07: 1 slides, 1 steps, 0 formulas, 1 findings:" in capsys.readouterr().out
+def test_a_fault_makes_the_command_fail_also_one_that_shuts_readers_out(chromium, tmp_path, capsys):
+    cells = [text("# One", "slide"), text("## Pale", "slide"), html("<p style='color: #bbb'>pale words</p>"),
+             text("## Bare", "subslide"), code("show()", figure(alt="")), html("<button></button>")]
+    deck = built(write(cells, tmp_path), tmp_path / "07_small")
+    page = deck.folder / "index.html"
+    # An empty alternative text calls the picture an ornament; none at all leaves a reader guessing.
+    page.write_text(page.read_text("utf-8").replace(' lang="en"', "").replace(' alt=""', ""), "utf-8")
+    found = slides.finish(browser, chromium, deck, slides.parsed(["07", "--check"]))
+    assert {re.sub(r" \(1 times: .*", "", finding, flags=re.S) for finding in found} == {
+        "deck: <html> element must have a lang attribute",
+        "slide 2 (Pale): Elements must meet minimum color contrast ratio thresholds",
+        "slide 3 (Bare): Buttons must have discernible text",
+        "slide 3 (Bare): Images must have alternative text",
+        "slide 3 (Bare): picture without alternative text",
+    }
+    assert "07: 3 slides, 3 steps, 0 formulas, 6 findings:" in capsys.readouterr().out
 
 
 @pytest.mark.browser

@@ -3,7 +3,7 @@
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from axe_playwright_python.sync_playwright import Axe
+from deck import axe
 from deck.browser import PATIENCE, Listener, fresh_page
 
 WIDTHS = (1280, 390)  # a laptop's and a telephone's
@@ -13,15 +13,12 @@ WORDS = {
     "saturation": "07_", "padding": "08_", "rotary": "10_",
     "饱和": "07_", "注意力": "01_", "线性注意力": "20_",
 }  # fmt: skip
-SERIOUS = ("serious", "critical")
 AFTER_FORMULAS = """() => {
   const ready = () => { window.bookReady = true; };
   window.MathJax && MathJax.Hub ? MathJax.Hub.Queue(ready) : ready();
 }"""
 BARE_PICTURES = "all => all.filter(image => !image.alt.trim()).map(image => image.src)"
 WIDER_THAN_WINDOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-# Without fetching the styles anew, which a browser refuses to a page from a file.
-RULES = {"resultTypes": ["violations"], "preload": False}
 
 
 @dataclass
@@ -79,10 +76,7 @@ def check_page(chromium, folder, name, mode, report, pictures=None):
         if pictures:
             pictures.mkdir(parents=True, exist_ok=True)
             page.screenshot(path=pictures / f"{name.removesuffix('.html')}_{mode}.png")
-        for fault in Axe().run(page, options=RULES).response["violations"]:
-            if fault["impact"] in SERIOUS:
-                where = "; ".join(node["html"][:90] for node in fault["nodes"][:3])
-                found.append(f"{name}, {mode}: {fault['help']} ({len(fault['nodes'])} times: {where})")
+        found += [f"{name}, {mode}: {fault}" for _, fault in axe.faults(page)]
         return found + listener.findings()
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from deck import axe
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 from playwright.sync_api import sync_playwright
 
@@ -129,6 +130,35 @@ def _check(chromium, folder, hall, pictures=None):
         report.findings = unique(report.findings + listener.findings())
     return report
 
+
+def check_readers(chromium, folder):
+    """What axe-core finds: on all slides at once, as the PDF shows them, and on the page with its buttons.
+
+    axe passes over what is hidden. A run on each slide as it is shown takes five times as long as these two.
+    """
+    places = Places((folder / "index.html").read_text(encoding="utf-8"))
+    found = []
+    for query in ("?print-pdf", ""):
+        with fresh_page(chromium) as page:
+            try:
+                open_deck(page, folder, query)
+            except NotOpened:
+                return []          # said already
+            page.evaluate(SHOWN_TO_ALL)
+
+            def place_of(selector, page=page):
+                number = page.eval_on_selector(selector, SLIDE_OF)
+                return places.of_number(int(number)) if number else "deck"
+
+            found += [f"{place}: {fault}" for place, fault in axe.faults(page, place_of)]
+    return unique(found)
+
+
+# The PDF's view keeps all slides but one from screen readers; a deck in use only those that are not shown.
+SHOWN_TO_ALL = """document.querySelectorAll(".pdf-page section[aria-hidden]")
+  .forEach((slide) => { slide.removeAttribute("aria-hidden"); slide.hidden = false; })"""
+
+SLIDE_OF = "element => element.closest('[data-number]')?.dataset.number"
 
 # A font that did not load is replaced without a word, by one of other widths.
 ABSENT_FONTS = """() => [...document.fonts]

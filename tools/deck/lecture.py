@@ -1,11 +1,10 @@
 """A lecture: slides chosen from several lessons, in an order of its own, as one notebook for a deck."""
 
-import re
 import tomllib
 
 import lesson
 import nbformat
-from deck.page import DeckError, slides_of
+from deck.page import DeckError, heading, slides_of
 from nbformat.v4 import new_markdown_cell, new_notebook
 
 KEYS = {"lesson": ("lesson", "slides"), "text": ("text", "notes")}
@@ -59,10 +58,3 @@ def lesson_slides(path, part):
             cells += [nbformat.from_dict(cell) for cell in slide.cells + slide.notes]
     cells[0].metadata["slideshow"] = {"slide_type": "slide"}
     return cells
-
-
-def heading(slide):
-    """The first heading on a slide, as it is written, or None."""
-    texts = (cell.source for cell in slide.cells if cell.cell_type == "markdown")
-    found = next(filter(None, (re.search(r"^#{1,4} +(.+?) *$", text, re.M) for text in texts)), None)
-    return found and found[1]

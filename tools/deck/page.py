@@ -13,6 +13,7 @@ from pathlib import Path
 
 import lesson
 import nbformat
+from deck import slots
 from jinja2 import pass_context
 from nbconvert.exporters import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
@@ -65,11 +66,12 @@ class DeckError(Exception):
 
 @dataclass
 class Deck:
-    """What was built. `minutes` is the sum of the notes' minutes."""
+    """What was built. `minutes` is the sum of the notes' minutes; `fit` tells it against slots, in words."""
 
     folder: Path
     slides: int
     minutes: int
+    fit: str
 
 
 @dataclass
@@ -106,7 +108,8 @@ def write_deck(nb, path, folder):
     shutil.rmtree(folder / "lib", ignore_errors=True)
     copy_parts(folder / "lib")
     (folder / "index.html").write_text(text, encoding="utf-8", newline="\n")
-    return Deck(folder, len(slides), sum(slide.minutes for slide in slides))
+    minutes = [slide.minutes for slide in slides]
+    return Deck(folder, len(slides), sum(minutes), slots.fit(minutes, names_of(slides)))
 
 
 # Cells to slides
@@ -124,6 +127,22 @@ def slides_of(cells):
     return slides
 
 
+def heading(slide):
+    """The first heading on a slide, as it is written, or None."""
+    texts = (cell.source for cell in slide.cells if cell.cell_type == "markdown")
+    found = next(filter(None, (re.search(r"^#{1,4} +(.+?) *$", text, re.M) for text in texts)), None)
+    return found and found[1]
+
+
+def names_of(slides):
+    """ "slide 4 (Why the square root)" for each; a slide without a heading goes on with the last one."""
+    names, last = [], None
+    for number, slide in enumerate(slides, start=1):
+        last = heading(slide) or last
+        names.append(f"slide {number}" + (f" ({last})" if last else ""))
+    return names
+
+
 def title_of(slides):
     """The first `# heading` of the deck, as plain text."""
     for slide in slides:
@@ -138,10 +157,12 @@ def arranged(slides, title):
     """The cells in the order of the page, each with the markup around it in metadata.deck.
 
     A slide is <section>, inside the <section> of its column:
-    content with fragments, then the footer, then the speaker's notes.
+    content with fragments, then the footer, then the speaker's notes, the clock first.
     """
     cells = []
-    total = sum(slide.minutes for slide in slides)
+    minutes = [slide.minutes for slide in slides]
+    total = sum(minutes)
+    ends = slots.ends(minutes)
     elapsed = 0
     for number, slide in enumerate(slides, start=1):
         last_of_column = number == len(slides) or slides[number].opens_column
@@ -149,8 +170,14 @@ def arranged(slides, title):
             f'<section data-number="{number}" data-timing="{60 * slide.minutes}">\n'
             '<div class="content">')
         clock = f"{elapsed} of {total} min" if total else ""
+        told = slots.left(elapsed, total) if total else ""
+        if over := " and ".join(str(slot) for slot, last in ends.items() if last == number):
+            clock += f" <b>· {over} end here</b>"
+            told += f" The {over} minutes end on this slide."
         footer = (f'</div>\n<footer><span>{html.escape(title)}</span><span>{clock}</span>'
                   f"<span>{number} / {len(slides)}</span></footer>")
+        if told:
+            footer += f'\n<aside class="notes"><p><b>{told}</b></p></aside>'
         closing = "</section>" + ("\n</section>" if last_of_column else "")
         wrap_fragments(slide.cells)
         for note in slide.notes:

@@ -1,0 +1,23 @@
+"""What shuts readers out of a page, by axe-core."""
+
+from axe_playwright_python.sync_playwright import Axe
+
+SERIOUS = ("serious", "critical")
+# Without fetching the styles anew, which a browser refuses to a page from a file.
+RULES = {"resultTypes": ["violations"], "preload": False}
+
+
+def faults(page, place_of=lambda selector: None):
+    """The serious and critical faults of what `page` shows, as pairs of a place and a sentence.
+
+    ``place_of`` says where an element is, by its selector: one sentence a place.
+    """
+    found = []
+    for fault in Axe().run(page, options=RULES).response["violations"]:
+        if fault["impact"] in SERIOUS:
+            places = {}
+            for node in fault["nodes"]:
+                places.setdefault(place_of(node["target"][0]), []).append(node["html"][:90])
+            found += [(place, f"{fault['help']} ({len(nodes)} times: {'; '.join(nodes[:3])})")
+                      for place, nodes in places.items()]  # fmt: skip
+    return found
