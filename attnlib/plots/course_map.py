@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from attnlib.plots.style import DPI, FAINT, INK, MARKERS, PALETTE, WIDTH, finish, text_width, use_style
+from attnlib.plots.style import DPI, INK, MARKERS, PALETTE, WIDTH, finish, text_width, use_style
 
 __all__ = ["lesson_map"]
 
@@ -58,6 +58,8 @@ LESSONS = (
     Lesson("25", "Titans", "V", ("20", "12")),
 )
 
+_WAY = "#888888"      # trunk and branches
+_TRUNK = 5            # points
 _ROW = 30             # pixels from one lesson to the next
 _TITLE = 50           # pixels of the figure's title
 _LEFT = 24            # pixels before the trunk
@@ -94,7 +96,7 @@ def lesson_map(*, title="Which lessons does a lesson need?"):
     columns = _columns(places)
     points = {number: (columns[column], row * _ROW) for number, (row, column) in places.items()}
     trunk = np.array([points[lesson.number] for lesson in LESSONS if lesson.short])
-    ax.plot(*trunk.T, color=FAINT, linewidth=9, zorder=1, solid_capstyle="round")
+    ax.plot(*trunk.T, color=_WAY, linewidth=_TRUNK, zorder=1, solid_capstyle="round")
     for lesson in LESSONS:
         if not lesson.short:
             _branch(ax, points, lesson)
@@ -162,7 +164,7 @@ def _branch(ax, points, lesson):
     parent = next(other for other in LESSONS if other.number == lesson.needs[0])
     (x0, y0), (x1, y1) = points[parent.number], points[lesson.number]
     start, turn = x0 + _words_end(parent), x1 - _GAP
-    ax.plot([start, turn, turn, x1], [y0, y0, y1, y1], color="#888888", linewidth=1.5, zorder=1)
+    ax.plot([start, turn, turn, x1], [y0, y0, y1, y1], color=_WAY, linewidth=1.5, zorder=1)
 
 
 def _station(ax, point, lesson):
@@ -175,7 +177,8 @@ def _station(ax, point, lesson):
 
 def _mark(ax, x, y, part):
     index = list(PARTS).index(part)
-    ax.plot(x, y, MARKERS[index], color=PALETTE[index], markersize=11)
+    ax.plot(x, y, MARKERS[index], color=PALETTE[index], markersize=13, markeredgecolor="white",
+            markeredgewidth=1.5)
 
 
 def _key(ax):
@@ -185,5 +188,5 @@ def _key(ax):
         _mark(ax, left, row * _ROW, part)
         ax.annotate(f"Part {part}: {name}", (left + _DOT, row * _ROW), va="center_baseline")
     row = len(PARTS)
-    ax.plot([left - 8, left + 8], [row * _ROW] * 2, color=FAINT, linewidth=9, solid_capstyle="round")
+    ax.plot([left - 8, left + 8], [row * _ROW] * 2, color=_WAY, linewidth=_TRUNK, solid_capstyle="round")
     ax.annotate("the short path", (left + _DOT + 4, row * _ROW), va="center_baseline")

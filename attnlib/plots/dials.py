@@ -2,6 +2,7 @@
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Circle
 
 from attnlib.plots._inputs import to_array, to_dict, to_words
@@ -12,6 +13,8 @@ __all__ = ["dials"]
 _AROUND = 80         # pixels of the title and the columns' names
 _KEY = 40            # pixels of the key
 _LARGEST = 90        # pixels of a dial
+# As a clock tells its hands apart: how long in dials, how thick in inches, how wide its head in thicknesses.
+_HANDS = ((0.40, 0.03, 4), (0.28, 0.06, 2.2), (0.36, 0.03, 1))
 
 
 @use_style()
@@ -24,7 +27,8 @@ def dials(hands, rows, columns, *, title):
     Parameters
     ----------
     hands : (rows, columns) array, or a dict of at most three such arrays
-        Angles in radians. A dict gives each dial one hand an entry, with its label in a key below.
+        Angles in radians. A dict gives each dial one hand an entry, with its label in a key below: the first
+        long and thin, the second short and thick, the third without a head.
     rows, columns : words
         What the rows and the columns of dials are.
     title : str
@@ -59,11 +63,11 @@ def dials(hands, rows, columns, *, title):
     ax = fig.subplots()
     for (row, column), _ in np.ndenumerate(next(iter(hands.values()))):
         ax.add_patch(Circle((step * column, row), 0.42, facecolor="white", edgecolor=FAINT, linewidth=2))
-    for (label, angles), colour in zip(hands.items(), PALETTE, strict=False):
+    for (label, angles), colour, (long, thick, head) in zip(hands.items(), PALETTE, _HANDS, strict=False):
         column, row = np.meshgrid(step * np.arange(len(columns)), np.arange(len(rows)))
         ax.quiver(column, row, np.cos(angles), np.sin(angles), color=colour, label=label, angles="uv",
-                  scale=1 / 0.4, scale_units="x", units="dots", width=4, headwidth=4, headlength=4,
-                  headaxislength=4, zorder=3)
+                  scale=1 / long, scale_units="x", units="inches", width=thick, headwidth=head,
+                  headlength=min(head, 4), headaxislength=min(head, 4), zorder=3)
     ax.set_xlim(-step / 2 - 0.1, step * (len(columns) - 0.5) + 0.1)
     ax.set_ylim(len(rows) - 0.45, -0.55)
     ax.set_aspect("equal")
@@ -74,7 +78,9 @@ def dials(hands, rows, columns, *, title):
     ax.spines[:].set_visible(False)
     fig.suptitle(title)
     if named:
-        fig.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=len(hands))
+        samples = [Line2D([], [], color=colour, linewidth=72 * thick)
+                   for colour, (_, thick, _), _ in zip(PALETTE, _HANDS, hands, strict=False)]
+        fig.legend(samples, list(hands), loc="outside lower center", ncols=len(hands))
     return finish(fig)
 
 

@@ -1,4 +1,4 @@
-"""A table of features as colours: rows down, features across, negative orange and positive blue."""
+"""A table of features as colours: rows down, features across, positive blue, negative orange and struck."""
 
 import numpy as np
 from matplotlib.colors import ListedColormap
@@ -16,11 +16,14 @@ FEATURE_MAP = ListedColormap(
 )
 
 _HEIGHT = 4.2       # inches: with a formula above it on a slide
+_STROKE = {"color": "white", "linewidth": 1.2}      # what tells a negative number apart in grey
 
 
 @use_style()
 def feature_map(features, *, title, xlabel="feature", ylabel="position", words=None):
     """Draw a table of numbers as colours: white for 0, dark blue for the largest, dark orange for minus that.
+
+    A white stroke goes through each negative cell, so that a print in grey keeps the signs.
 
     Parameters
     ----------
@@ -53,7 +56,7 @@ def feature_map(features, *, title, xlabel="feature", ylabel="position", words=N
     most = float(np.abs(features).max()) or 1.0
     fig = Figure(figsize=(WIDTH, _HEIGHT))
     ax = fig.subplots()
-    look = {"cmap": FEATURE_MAP, "interpolation": "nearest", "aspect": "auto"}
+    look = {"cmap": FEATURE_MAP, "interpolation": "none", "aspect": "auto"}
     image = ax.imshow(features, vmin=-most, vmax=most, **look)
     ax.spines[:].set_visible(True)
     ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
@@ -61,8 +64,21 @@ def feature_map(features, *, title, xlabel="feature", ylabel="position", words=N
         ax.locator_params(integer=True)
     else:
         _name_groups(ax, to_words(words, "words"), features.shape)
-    fig.colorbar(image, ax=ax, label="value", ticks=[-most, 0, most], format="%.3g")
-    return finish(fig)
+    bar = fig.colorbar(image, ax=ax, label="value", ticks=[-most, 0, most], format="%.3g")
+    bar.ax.plot([0.5, 0.5], [-most, 0], **_STROKE)
+    finish(fig)
+    _strike(ax, features)
+    return fig
+
+
+def _strike(ax, features):
+    """A stroke along the shorter side of each negative cell, so that those of neighbours join."""
+    row, column = np.nonzero(features < 0)
+    box, (rows, columns) = ax.get_window_extent(), features.shape
+    if box.width / columns > box.height / rows:
+        ax.vlines(column, row - 0.5, row + 0.5, **_STROKE)
+    else:
+        ax.hlines(row, column - 0.5, column + 0.5, **_STROKE)
 
 
 def _name_groups(ax, words, shape):

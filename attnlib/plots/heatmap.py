@@ -126,7 +126,7 @@ def _draw_panels(fig, panels, colours, cell, queries, keys, needed, rotation):
     """The axes of maps side by side, with words on both; ``needed`` is what a word across takes."""
     axes = fig.subplots(1, len(panels), squeeze=False)[0]
     for ax, (name, panel) in zip(axes, panels.items(), strict=True):
-        ax.imshow(panel, cmap=colours, vmin=0, vmax=1, interpolation="nearest", aspect=cell[1] / cell[0])
+        ax.imshow(panel, cmap=colours, vmin=0, vmax=1, interpolation="none", aspect=cell[1] / cell[0])
         ax.set_title(name)
         ax.set_xlabel("key")
         ax.tick_params(length=0)

@@ -19,6 +19,8 @@ from attnlib.plots.style import (
 
 __all__ = ["curves"]
 
+# The outlines of bands, so that those that overlap are told apart without colour.
+EDGES = ("-", "--", ":", "-.", (0, (8, 2, 1, 2, 1, 2)))
 MOST_DIRECT_LABELS = 3
 MOST_TICKS = 10          # up to here a logarithmic axis names each x, not powers of ten
 
@@ -78,8 +80,8 @@ def curves(x, measured, *, theory=None, title, xlabel, ylabel, logx=False, logy=
     ax.set_yscale("log" if logy else "linear")
     ax.margins(x=0.02)
     ends = []                                               # (label, colour, last x, last y)
-    for (label, values), colour, marker in zip(measured.items(), PALETTE, MARKERS, strict=False):
-        ends.append((label, colour, *_draw_measured(ax, x, values, label, colour, marker)))
+    for (label, values), colour, marker, edge in zip(measured.items(), PALETTE, MARKERS, EDGES, strict=False):
+        ends.append((label, colour, *_draw_measured(ax, x, values, label, colour, marker, edge)))
     for (label, function), dash in zip(theory.items(), DASHES, strict=False):
         ends.append((label, INK, *_draw_theory(ax, x, function, label, dash, logx)))
     if logy and ax.dataLim.y0 <= 0:
@@ -119,7 +121,7 @@ def _at_most(series, most, name):
         )
 
 
-def _draw_measured(ax, x, values, label, colour, marker):
+def _draw_measured(ax, x, values, label, colour, marker, edge):
     """Points, and the band around them if there is one; returns the last point."""
     banded = isinstance(values, tuple) and len(values) == 3 and np.ndim(values[0]) > 0
     y, *band = [
@@ -130,7 +132,8 @@ def _draw_measured(ax, x, values, label, colour, marker):
         low, high = band
         if (low > high).any():
             raise ValueError(f"measured[{label!r}] has a band whose low lies above its high.")
-        ax.fill_between(x[order], low[order], high[order], color=colour, alpha=0.2, linewidth=0)
+        ax.fill_between(x[order], low[order], high[order], facecolor=(colour, 0.2), edgecolor=colour,
+                        linewidth=1, linestyle=edge)
     ax.plot(x[order], y[order], marker, color=colour, label=label, zorder=3)
     return x[order][-1], y[order][-1]
 

@@ -13,7 +13,7 @@ from attnlib.plots.style import DPI, PALETTE, WIDTH, finish, use_style
 __all__ = ["mask_maps"]
 
 _MAY = ListedColormap(["white", PALETTE[0]], "attn_mask")
-_LEGEND = "blue: may attend    white: hidden"
+_LEGEND = "dark blue: may attend    white: hidden"
 
 
 @use_style()

@@ -12,15 +12,15 @@ __all__ = ["block_tables"]
 
 _ROW = 42      # pixels of a block
 _AROUND = 140  # pixels of title, panels' titles and legend
-_TINT = 0.25   # how much of its colour a cell has; the rest is white
-_KINDS = (("free", None), ("one user", PALETTE[1]), ("shared", PALETTE[0]))
+# How much of its colour a cell has; the rest is white. Each is 15 steps of lightness from the next.
+_KINDS = (("free", PALETTE[0], 0.0), ("one user", PALETTE[1], 0.3), ("shared", PALETTE[0], 0.5))
 
 
 @use_style()
 def block_tables(tables, blocks, *, size, title):
     """Draw a block table for each sequence beside the blocks and their words.
 
-    Blue are blocks that several sequences share, orange those of one alone; free ones are white.
+    Dark blue are blocks that several sequences share, pale orange those of one alone; free ones are white.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ def block_tables(tables, blocks, *, size, title):
     _draw(right, rows, [f"block {i}" for i in range(len(blocks))], users, size, len(tables))
     left.set_title("block tables", fontsize=TITLE)
     right.set_title("blocks", fontsize=TITLE)
-    samples = [Rectangle((0, 0), 1, 1, facecolor=_tint(colour), edgecolor=INK) for _, colour in _KINDS]
-    fig.legend(samples, [name for name, _ in _KINDS], loc="outside lower center", ncols=3, handlelength=1)
+    samples = [Rectangle((0, 0), 1, 1, facecolor=_tint(*kind), edgecolor=INK) for _, *kind in _KINDS]
+    fig.legend(samples, [name for name, *_ in _KINDS], loc="outside lower center", ncols=3, handlelength=1)
     fig.suptitle(title)
     return finish(fig)
 
@@ -89,8 +89,8 @@ def _draw(ax, rows, names, users, columns, others):
     """A row of cells for each name; a cell has the colour of its block."""
     for y, row in enumerate(rows):
         for x, (block, text) in enumerate(row):
-            colour = _KINDS[min(users[block], 2)][1]
-            ax.add_patch(Rectangle((x, y + 0.08), 1, 0.84, facecolor=_tint(colour), edgecolor=INK))
+            _, *kind = _KINDS[min(users[block], 2)]
+            ax.add_patch(Rectangle((x, y + 0.08), 1, 0.84, facecolor=_tint(*kind), edgecolor=INK))
             ax.text(x + 0.5, y + 0.5, text, ha="center", va="center")
     ax.set_xlim(0, columns + 0.1)
     ax.set_ylim(max(len(rows), others), 0)
@@ -100,5 +100,5 @@ def _draw(ax, rows, names, users, columns, others):
     ax.tick_params(length=0)
 
 
-def _tint(colour):
-    return "white" if colour is None else 1 - _TINT * (1 - np.array(to_rgb(colour)))
+def _tint(colour, part):
+    return 1 - part * (1 - np.array(to_rgb(colour)))

@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from attnlib.plots._inputs import to_dict
-from attnlib.plots.lines import _at_most, _draw_measured, _draw_theory, _name_each_x, _to_x
+from attnlib.plots.lines import EDGES, _at_most, _draw_measured, _draw_theory, _name_each_x, _to_x
 from attnlib.plots.style import DASHES, DPI, MARKERS, PALETTE, WIDTH, finish, text_width, use_style
 
 __all__ = ["panels"]
@@ -67,7 +67,7 @@ def panels(x, measured, *, theory=None, title, xlabel, logx=False, logy=()):
         for panel in titles:
             if panel not in measured:
                 raise ValueError(f"{name} names the panel {panel!r}, but measured has only {[*measured]}.")
-    looks = _looks(measured, zip(PALETTE, MARKERS, strict=True), "measured")
+    looks = _looks(measured, zip(PALETTE, MARKERS, EDGES, strict=True), "measured")
     dashes = _looks(theory, DASHES, "theory")
 
     rows = -(-len(measured) // _COLUMNS)

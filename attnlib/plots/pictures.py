@@ -46,7 +46,7 @@ def pictures(images, *, title):
     fig = Figure(figsize=(WIDTH, round(height + _TITLE + _AROUND) / DPI))
     for ax, (name, image) in zip(fig.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
         most = image.max() or 1.0
-        ax.imshow(image, cmap=WEIGHT_MAP, vmin=0, vmax=most, interpolation="nearest")
+        ax.imshow(image, cmap=WEIGHT_MAP, vmin=0, vmax=most, interpolation="none")
         ax.set_title(name)
         ax.set_xticks([])
         ax.set_yticks([])

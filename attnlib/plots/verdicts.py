@@ -52,7 +52,7 @@ def caught_by(caught, tests, suspects, *, title):
     for ax, (name, group) in zip(axes, groups.items(), strict=True):
         _draw(ax, group, across[name], name)
         ax.set_yticks(range(len(tests)), tests if ax is axes[0] else [])
-    fig.supxlabel("blue: caught    white: passes", fontsize="medium")
+    fig.supxlabel("dark blue: caught    white: passes", fontsize="medium")
     fig.suptitle(title)
     return finish(fig)
 
@@ -67,7 +67,7 @@ def _table(given, shape):
 
 
 def _draw(ax, table, suspects, name):
-    ax.imshow(table, cmap=_CAUGHT, vmin=0, vmax=1, interpolation="nearest", aspect="auto")
+    ax.imshow(table, cmap=_CAUGHT, vmin=0, vmax=1, interpolation="none", aspect="auto")
     rows, columns = table.shape
     ax.hlines(np.arange(1, rows) - 0.5, -0.5, columns - 0.5, color=FAINT, linewidth=1)
     ax.vlines(np.arange(1, columns) - 0.5, -0.5, rows - 0.5, color=FAINT, linewidth=1)

@@ -8,7 +8,7 @@ from attnlib.plots.style import INK, PALETTE, finish, use_style
 
 __all__ = ["walks"]
 
-_DRAWN = 60            # more paths than this make one grey patch
+_DRAWN = 30            # more paths than this make one patch
 _ROOM = 1.35           # the axes reach this much further than the farthest path that is drawn
 _BAR = 0.4             # the width of a bar, roughly, as a part of the spread
 
@@ -20,7 +20,7 @@ def walks(paths, *, spread=np.sqrt, label="$\\sqrt{d}$", title, xlabel, ylabel):
     Parameters
     ----------
     paths : (n, d) array
-        Row ``i`` is where walk ``i`` stands after 1, 2, ... d steps; all start at 0. The first 60
+        Row ``i`` is where walk ``i`` stands after 1, 2, ... d steps; all start at 0. The first 30
         are drawn, all are counted.
     spread : function of an array
         The standard deviation after so many steps; drawn on both sides of zero.
@@ -63,7 +63,7 @@ def walks(paths, *, spread=np.sqrt, label="$\\sqrt{d}$", title, xlabel, ylabel):
     fig = Figure()
     left, right = fig.subplots(1, 2, sharey=True, width_ratios=(7, 3))
     shown = np.concatenate([np.zeros((n, 1)), paths], axis=1)[:_DRAWN]
-    left.plot(steps, shown.T, color=PALETTE[0], alpha=0.25, linewidth=1)
+    left.plot(steps, shown.T, color=PALETTE[0], alpha=0.65, linewidth=0.75)
     for side in (1, -1):
         left.plot(fine, side * far, color=INK)
         left.annotate(
@@ -92,5 +92,5 @@ def _count_ends(ax, ends, spread):
     first, last = np.floor((places[[0, -1]] - start) / width).astype(int)
     ax.hist(
         ends, start + width * np.arange(first, last + 2), density=True, orientation="horizontal",
-        color=PALETTE[0], alpha=0.45, edgecolor="white", linewidth=0.5,
+        color=PALETTE[0], alpha=0.7, edgecolor="white", linewidth=0.5,
     )

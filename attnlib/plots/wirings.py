@@ -37,7 +37,7 @@ def wirings(panels, *, marked=(), title):
         place ``(column, row)``; columns run from 0 to 1, row 0 is the lowest. ``arrows`` holds pairs of
         these texts, (from, to).
     marked : collection of texts
-        Boxes in the second colour.
+        Boxes in the second colour, with a thick edge.
     title : str
         The question that the figure answers.
 
@@ -90,11 +90,11 @@ def _check(boxes, arrows, name):
 
 def _box(ax, text, place, wide, marked):
     """A box; returns its middle, and half its width and height."""
-    colour = np.array(to_rgb(PALETTE[1 if marked else 0]))
+    colour, edge = np.array(to_rgb(PALETTE[1 if marked else 0])), 3.5 if marked else 1.5
     half = max(map(text_width, text.split("\n"))) / 2 + 10, (text.count("\n") + 1) * _LINE / 2 + 4
     x, y = half[0] + 4 + place[0] * (wide - 2 * half[0] - 8), place[1] * _ROW
     ax.add_patch(Rectangle((x - half[0], y - half[1]), 2 * half[0], 2 * half[1], edgecolor=colour,
-                           facecolor=1 - _TINT * (1 - colour), linewidth=1.5))  # fmt: skip
+                           facecolor=1 - _TINT * (1 - colour), linewidth=edge))  # fmt: skip
     ax.text(x, y, text, ha="center", va="center")
     return x, y, *half
 

@@ -31,6 +31,25 @@ def test_both_signs_are_told_by_colour_and_grow_darker_alike():
     assert np.allclose(FEATURE_MAP(1.0), WEIGHT_MAP(1.0))
 
 
+@pytest.mark.parametrize("shape", [(60, 4), (4, 60)], ids=["tall", "wide"])
+def test_a_white_stroke_goes_through_each_negative_cell_along_its_shorter_side(shape):
+    table = np.random.default_rng(0).normal(size=shape)
+    fig = feature_map(table, title="t")
+    ax, bar = fig.axes
+    (strokes,) = ax.collections
+    segments = np.array(strokes.get_segments())
+    struck = np.zeros(shape, dtype=bool)
+    column, row = segments.mean(1).astype(int).T
+    struck[row, column] = True
+    np.testing.assert_array_equal(struck, table < 0)
+    assert strokes.get_color()[0].tolist() == [1, 1, 1, 1]
+    pixels = np.abs(np.diff(ax.transData.transform(segments.reshape(-1, 2)).reshape(segments.shape), axis=1))
+    box = ax.get_window_extent()
+    assert pixels.max() == pytest.approx(min(box.width / shape[1], box.height / shape[0]))
+    (sample,) = [line for line in bar.lines if len(line.get_xdata()) == 2]
+    assert sample.get_ydata().max() == 0 and sample.get_ydata().min() == bar.get_ylim()[0]
+
+
 def test_a_table_of_zeros_is_white():
     fig = feature_map(np.zeros((2, 2)), title="t")
     assert fig.axes[0].images[0].get_clim() == (-1.0, 1.0)

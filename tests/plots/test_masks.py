@@ -25,7 +25,7 @@ def test_queries_go_down_keys_across_and_true_is_blue(words):
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("key", "query")
     assert ax.get_ylim()[0] > ax.get_ylim()[1]            # the first query on top
     assert fig.get_suptitle() == "Who may look at whom?"
-    assert fig.get_supxlabel() == "blue: may attend    white: hidden"
+    assert fig.get_supxlabel() == "dark blue: may attend    white: hidden"
 
 
 def test_all_hidden_is_white_and_all_seen_is_blue():

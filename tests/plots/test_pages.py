@@ -2,11 +2,8 @@
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_rgb
 
 from attnlib.plots import block_tables
-from attnlib.plots.pages import _tint
-from attnlib.plots.style import PALETTE
 
 TABLES = {"甜": [0, 1], "大": [0, 2]}
 BLOCKS = ["我他", "甜", "大", ""]
@@ -34,10 +31,13 @@ def test_tables_beside_blocks():
 
 
 def test_colours_say_how_many_use_a_block():
-    left, right = block_tables(TABLES, BLOCKS, size=2, title="t").axes
+    fig = block_tables(TABLES, BLOCKS, size=2, title="t")
+    left, right = fig.axes
     by_block = [cells(right)[2 * block][-1] for block in range(4)]
-    shared, own, free = tuple(_tint(PALETTE[0])), tuple(_tint(PALETTE[1])), to_rgb("white")
-    np.testing.assert_allclose(by_block, [shared, own, own, free])
+    key = dict(zip((text.get_text() for text in fig.legends[0].get_texts()),
+                   (sample.get_facecolor()[:3] for sample in fig.legends[0].get_patches()), strict=True))
+    np.testing.assert_allclose(by_block, [key["shared"], key["one user"], key["one user"], key["free"]])
+    assert key["shared"][2] > key["shared"][0] and key["one user"][0] > key["one user"][2]   # blue, orange
     for _, _, text, colour in cells(left):
         np.testing.assert_allclose(colour, by_block[int(text)])
 

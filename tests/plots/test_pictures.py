@@ -27,7 +27,7 @@ def test_a_table_goes_from_zero_to_its_largest_number():
 
 def test_pixels_are_squares_and_are_not_smoothed():
     (ax,) = pictures({"wide": np.ones((2, 40))}, title="t").axes
-    assert ax.get_aspect() == 1 and ax.images[0].get_interpolation() == "nearest"
+    assert ax.get_aspect() == 1 and ax.images[0].get_interpolation() == "none"
 
 
 @pytest.mark.parametrize("images", [

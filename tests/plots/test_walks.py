@@ -18,9 +18,9 @@ def fig(paths):
     return walks(paths, **NAMES)
 
 
-def test_sixty_paths_start_at_zero_between_two_lines_of_theory(fig, paths):
+def test_thirty_paths_start_at_zero_between_two_lines_of_theory(fig, paths):
     *drawn, high, low = fig.axes[0].lines
-    assert len(drawn) == 60
+    assert len(drawn) == 30
     for line, path in zip(drawn, paths, strict=False):
         assert np.array_equal(line.get_xydata(), np.c_[np.arange(65), [0, *path]])
     for side, line in ((1, high), (-1, low)):
@@ -55,7 +55,7 @@ def test_another_spread_and_its_name(texts):
     shown = [text.get_text() for text in texts(fig)]
     assert {"2d", "-2d", "How far?", "steps", "place", "how often, after 10"} <= set(shown)
     assert np.allclose(fig.axes[0].lines[-2].get_ydata(), 2 * fig.axes[0].lines[-2].get_xdata())
-    assert len(fig.axes[0].lines) == 42
+    assert len(fig.axes[0].lines) == 32
 
 
 def test_readable(fig, assert_readable):

@@ -35,10 +35,12 @@ def test_boxes_stand_at_their_places(assert_readable):
     assert_readable(fig)
 
 
-def test_a_marked_box_has_another_colour():
+def test_a_marked_box_has_another_colour_and_a_thick_edge():
     first = drawn().axes[0]
-    edges = [to_hex(patch.get_edgecolor()) for patch in first.patches if isinstance(patch, Rectangle)]
+    boxes = [patch for patch in first.patches if isinstance(patch, Rectangle)]
+    edges = [to_hex(box.get_edgecolor()) for box in boxes]
     assert edges == [PALETTE[0], PALETTE[1], PALETTE[0], PALETTE[0]]
+    assert boxes[1].get_linewidth() >= 2 * boxes[0].get_linewidth()
 
 
 def test_each_arrow_leads_from_edge_to_edge():
