@@ -76,7 +76,7 @@ def _hash(cell, copy):
 
 
 def merged(outputs):
-    """Outputs without widgets, and neighbouring pieces of one stream joined: the kernel cuts where it likes."""
+    """Outputs without widgets, and the pieces of a stream that the kernel cut, joined again."""
     merged = []
     for output in outputs:
         if [*output.get("data", ())] == ["application/vnd.jupyter.widget-view+json"]:
