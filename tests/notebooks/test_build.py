@@ -202,6 +202,15 @@ def test_outputs_are_joined_counted_and_free_of_this_machine():
     assert built.outputs[4].traceback == ["E: f"]
 
 
+def test_a_widget_is_not_stored_and_the_still_figure_beside_it_is():
+    still = nbformat.v4.new_output("display_data", data={"image/png": "aGk=", "text/plain": "one bar"})
+    moving = nbformat.v4.new_output(
+        "display_data", data={"application/vnd.jupyter.widget-view+json": {"model_id": "1"}}
+    )
+    (code,) = form(cell("view", "code", outputs=[still, moving], execution_count=1)).cells
+    assert [out.data["text/plain"] for out in code.outputs] == ["one bar"]
+
+
 def test_the_text_is_plain_and_ends_in_a_newline():
     text = canonical.text(form(cell("吃了\r\n\n", id="a")))
     assert '"source": [\n    "吃了"\n   ]' in text
