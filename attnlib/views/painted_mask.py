@@ -92,7 +92,8 @@ def draw(mask):
     """The figure and its words for one mask."""
     mask = _to_mask(mask, (N, N), "mask")
     before, after = attention_weights(*projections()), attention_weights(*projections(), mask)
-    fig = Figure(figsize=(WIDTH, _HEIGHT / DPI), layout="none")  # all places are given, in pixels
+    fig = Figure(figsize=(WIDTH, _HEIGHT / DPI))
+    fig.set_layout_engine("none")  # all places are given, in pixels
     ax = fig.add_axes((0, 0, 1, 1), xlim=(0, WIDTH * DPI), ylim=(_HEIGHT, 0))
     ax.set_axis_off()  # ticks would take longer than all else
     ax.text(500, 22, "Where does the weight of a hidden key go?", size=TITLE, **_MIDDLE)

@@ -170,6 +170,9 @@ def test_every_mask_is_drawn_at_one_size_with_its_texts_inside_and_large_enough(
             box = text.get_window_extent(renderer)
             assert 0 < box.x0 < box.x1 < 1000 and 0 < box.y0 < box.y1 < 450, text
             assert text.get_fontsize() >= 14, text
+        boxes = np.array([text.get_window_extent(renderer).extents for text in ax.texts])
+        apart = (boxes[:, None, 2:] <= boxes[:, :2]).any(-1)
+        assert (apart | apart.T | np.eye(len(boxes), dtype=bool)).all(), "one text lies on another"
 
 
 def test_numbers_fit_their_cells():
