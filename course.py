@@ -492,6 +492,12 @@ def slides(arguments):
     return run("tools/slides.py", *arguments)
 
 
+def figures(arguments):
+    existing_lessons(arguments)
+    set_up("figures")
+    return run("tools/figures.py", *arguments, **one_thread())
+
+
 def site(arguments):
     set_up("site")
     return run("tools/make_book.py", *arguments)
@@ -662,6 +668,7 @@ WORDS = {
     "test": (test, "[pytest arguments]", "run every test, or those that pytest is told to run"),
     "build": (build, "[NN ...] [--remeasure]", "run lessons and write them with their outputs"),
     "slides": (slides, "[NN ...] [--check]", "make the offline slides of lessons, in slides/"),
+    "figures": (figures, "[NN ...] [--check]", "lay all figures into figures/, as SVG and PNG"),
     "site": (site, "[--check]", "make the book of all lessons, in site/"),
     "reset": (reset, "NN", "lay a fresh copy of a lesson beside yours"),
     "homework": (homework, "WORD ...", "release and grade homework; homework alone lists its words"),

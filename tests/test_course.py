@@ -27,6 +27,7 @@ torch = ["torch>=2"]
 lab = ["attnlib[torch]", "jupyterlab"]
 build = ["attnlib[torch]", "nbclient"]
 slides = ["nbconvert"]
+figures = ["attnlib[build]", "jinja2"]
 site = ["attnlib[slides]", "sphinx"]
 bench = ["attnlib[torch]"]
 peers = ["attnlib[bench]", "transformers"]
@@ -186,7 +187,7 @@ def test_a_new_python_is_not_stopped(course, version):
 def test_help_has_a_line_for_each_word(course, capsys, arguments):
     assert course.main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
-    for word in ("lab", "test", "build", "slides", "site", "reset", "homework", "bench"):
+    for word in ("lab", "test", "build", "slides", "figures", "site", "reset", "homework", "bench"):
         assert sum(line.startswith(f"  {word} ") for line in lines) == 1
     assert len(lines) <= 24 and max(map(len, lines)) <= 100
 
@@ -195,7 +196,8 @@ def test_an_unknown_word_brings_the_near_ones(course, capsys):
     assert course.main(["tset"]) == 2
     assert "'tset'; did you mean test" in capsys.readouterr().err
     assert course.main(["xyz"]) == 2
-    assert "there are: lab, test, build, slides, site, reset, homework, bench" in capsys.readouterr().err
+    words = "lab, test, build, slides, figures, site, reset, homework, bench"
+    assert f"there are: {words}" in capsys.readouterr().err
 
 
 def test_output_survives_a_terminal_without_its_letters(checkout):
@@ -404,7 +406,7 @@ def test_a_word_that_needs_no_torch_installs_none(course, checkout):
 
 
 @posix
-@pytest.mark.parametrize("word", ["build", "slides"])
+@pytest.mark.parametrize("word", ["build", "slides", "figures"])
 def test_a_lesson_that_is_not_there_is_refused_before_anything_is_installed(course, checkout, capsys, word):
     assert course.main([word, "99"]) == 1
     assert checkout.commands() == []
@@ -636,7 +638,7 @@ def test_every_word_has_its_extra_in_pyproject():
     spec = importlib.util.spec_from_file_location("course_itself", COURSE)
     course = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(course)
-    for extra in ("lab", "test", "build", "slides", "site", "homework", "bench", "peers"):
+    for extra in ("lab", "test", "build", "slides", "figures", "site", "homework", "bench", "peers"):
         assert extra in course.covered(extra)
     assert {"lab", "build", "slides", "bench", "torch"} <= course.covered("test")
     assert "peers" not in course.covered("test"), "packages that only comparisons need"
@@ -653,6 +655,7 @@ def test_every_word_has_its_extra_in_pyproject():
         ("build", "tools/build.py", "1"),
         ("bench", "benchmarks/run.py", "1"),
         ("slides", "tools/slides.py", None),
+        ("figures", "tools/figures.py", "1"),
         ("site", "tools/make_book.py", None),
     ],
 )

@@ -27,7 +27,7 @@ def tracked():
     if git.returncode == 0 and git.stdout:
         names = git.stdout.decode("utf-8").split("\0")
         return [ROOT / name for name in names if name and (ROOT / name).is_file()]
-    built = {"work", "slides", "site", "__pycache__"}
+    built = {"work", "slides", "figures", "site", "__pycache__"}
     return [
         path
         for path in ROOT.rglob("*")

@@ -8,42 +8,18 @@ import sys
 import matplotlib
 import numpy as np
 import pytest
+from coloraide import Color
+from gallery import judge
 from matplotlib.colors import to_rgb
 from PIL import Image
 
 from attnlib.plots import use_style, weight_bars
 from attnlib.plots.notebook import png
-from attnlib.plots.style import DASHES, INK, MARKERS, PALETTE, WEIGHT_MAP, luminance, text_colour
-
-# Machado, Oliveira and Fernandes, 2009, table 1: deuteranomaly of severity 1, for linear RGB.
-DEUTERANOPIA = np.array([
-    [0.367322, 0.860646, -0.227968],
-    [0.280085, 0.672501, 0.047413],
-    [-0.011820, 0.042940, 0.968881],
-])
-TO_XYZ = np.array([
-    [0.4124564, 0.3575761, 0.1804375],
-    [0.2126729, 0.7151522, 0.0721750],
-    [0.0193339, 0.1191920, 0.9503041],
-])
-
-
-def linear(rgb):
-    rgb = np.asarray(rgb)
-    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-
-
-def cielab(light):
-    """CIELAB of linear RGB, with the white of sRGB."""
-    xyz = light @ TO_XYZ.T / TO_XYZ.sum(1)
-    f = np.where(xyz > (6 / 29) ** 3, np.cbrt(xyz), xyz / (3 * (6 / 29) ** 2) + 4 / 29)
-    return np.stack([116 * f[..., 1] - 16, 500 * (f[..., 0] - f[..., 1]),
-                     200 * (f[..., 1] - f[..., 2])], -1)
+from attnlib.plots.style import DASHES, INK, MARKERS, PALETTE, WEIGHT_MAP, text_colour
 
 
 def contrast(a, b):
-    low, high = sorted([float(luminance(to_rgb(a))), float(luminance(to_rgb(b)))])
-    return (high + 0.05) / (low + 0.05)
+    return float(judge.contrast(to_rgb(a), to_rgb(b)))
 
 
 def test_contrast_is_that_of_wcag():
@@ -57,12 +33,9 @@ def test_palette_colours_serve_as_text_on_white(colour):
 
 
 def test_palette_is_told_apart_in_grey_and_with_deuteranopia():
-    light = linear([to_rgb(colour) for colour in PALETTE])
-    dichromat = cielab((light @ DEUTERANOPIA.T).clip(0, 1))
-    lightness = cielab(light)[:, 0]
-    for a, b in itertools.combinations(range(len(PALETTE)), 2):
-        assert np.linalg.norm(dichromat[a] - dichromat[b]) >= 15, (PALETTE[a], PALETTE[b])
-        assert abs(lightness[a] - lightness[b]) >= 9, (PALETTE[a], PALETTE[b])
+    for a, b in itertools.combinations(PALETTE, 2):
+        assert judge.with_deuteranopia(a, b) >= 15, (a, b)
+        assert abs(judge.lightness(a) - judge.lightness(b)) >= 9, (a, b)
 
 
 def test_no_palette_colour_is_green():
@@ -78,7 +51,7 @@ def test_markers_and_dashes_tell_curves_apart_without_colour():
 def test_weight_map_goes_from_white_to_dark_in_equal_steps():
     colours = WEIGHT_MAP(np.arange(0, 256, 15))[:, :3]         # 18 of its 256, evenly apart
     assert colours[0] == pytest.approx([1, 1, 1], abs=1e-6)
-    steps = -np.diff(cielab(linear(colours))[:, 0])            # of CIELAB's lightness
+    steps = -np.diff([Color("srgb", colour.tolist()).convert("lab-d65")["lightness"] for colour in colours])
     assert steps.min() > 0
     assert steps.max() / steps.min() < 1.05
 

@@ -1,0 +1,180 @@
+"""Figures as files: what an export of a small lesson holds, what replaces what, and what stops it."""
+
+import re
+from xml.etree import ElementTree
+
+import build
+import kernel
+import numpy as np
+import pytest
+from deck import axe, browser
+from gallery import drawing, page
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, writes
+from PIL import Image
+
+from attnlib.plots import pictures, weight_bars
+
+# isort: split
+import figures  # its place in order would depend on whether there is a folder figures/
+
+SVG = "{http://www.w3.org/2000/svg}"
+SHOWN = """
+from attnlib.plots import pictures, show, weight_bars
+assert not {"sys", "recorder"} & set(globals()), "the lesson has names that it did not give"
+show(weight_bars(["苹果", "it"], [0.9, 0.1], title="Where does $q$ look?"), alt="Two bars, 苹果 <first>.")
+"""
+PHOTOGRAPH = """
+fig = pictures({"a wall": [[[0.5, 0.5, 0.5]] * 192] * 128}, title="What is grey?")
+fig.text(0.01, 0.97, "tiny", size=6)
+show(fig, alt="A wall.")
+"""
+
+
+def lesson(folder, *sources):
+    """A notebook 07 with a code cell for each source, and a cell for a model that is not installed."""
+    absent = new_code_cell("import no_such_module", outputs=[new_output("display_data", {"image/png": ""})])
+    absent.metadata.update(tags=["needs-model"], attn={"needs": "no_such_module"})
+    first, *others = map(new_code_cell, sources)
+    path = folder / "07_small.ipynb"
+    cells = [new_markdown_cell("# 07 · A small one\n\nWords."), first, absent, *others]
+    path.write_text(writes(new_notebook(cells=cells)), encoding="utf-8")
+    return path
+
+
+def export(path, folder, judged=False):
+    return figures.export(path, folder, judged, build, kernel)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """The folder of an export."""
+    folder = tmp_path_factory.mktemp("figures")
+    (folder / "07_02_of-an-earlier-run.svg").touch()
+    (folder / "08_01_of-another-lesson.svg").touch()
+    assert export(lesson(tmp_path_factory.mktemp("notebooks"), SHOWN, PHOTOGRAPH), folder)
+    return folder
+
+
+def test_figures_are_numbered_as_in_the_lesson_and_old_ones_are_gone(exported):
+    assert sorted(contents(exported)) == [
+        "07_01_where-does-q-look.png", "07_01_where-does-q-look.svg",
+        "07_03_what-is-grey.png", "07_03_what-is-grey.svg", "08_01_of-another-lesson.svg",
+    ]  # fmt: skip
+
+
+def test_a_png_has_twice_the_pixels_an_opaque_ground_and_its_words(exported):
+    with Image.open(exported / "07_01_where-does-q-look.png") as image:
+        assert image.size == (2000, 368)
+        assert np.asarray(image.convert("RGBA"))[..., 3].min() == 255
+        about = image.text
+    assert about == {"Title": "Where does $q$ look?", "Description": "Two bars, 苹果 <first>.", "Credit": "",
+                     "Author": "The attnlib authors", "Copyright": drawing.RIGHTS,
+                     "Lesson": "07 · A small one"}  # fmt: skip
+
+
+def test_an_svg_has_its_words_and_its_licence_and_draws_its_letters(exported):
+    text = (exported / "07_01_where-does-q-look.svg").read_text(encoding="utf-8")
+    root = ElementTree.fromstring(text)
+    assert root.get("role") == "img"
+    assert root.find(f"{SVG}title").text == "Where does $q$ look?"
+    assert root.find(f"{SVG}desc").text == "Two bars, 苹果 <first>."
+    about = ElementTree.tostring(root.find(f"{SVG}metadata"), encoding="unicode")
+    assert drawing.RIGHTS in about and "07 · A small one" in about and "date" not in about
+    assert not root.findall(f".//{SVG}text") and root.findall(f".//{SVG}use")
+
+
+def test_a_map_that_is_given_as_colours_is_no_photograph():
+    assert drawing.credit(pictures({"": np.full((8, 8, 3), 0.5)}, title="t")) == ""
+
+
+def test_only_what_shows_a_photograph_has_its_credit(exported):
+    for name, credited in (("07_01_where-does-q-look", False), ("07_03_what-is-grey", True)):
+        svg = (exported / f"{name}.svg").read_text(encoding="utf-8")
+        with Image.open(exported / f"{name}.png") as image:
+            assert ("danielbuechele" in svg, "CC BY 2.0" in image.text["Credit"]) == (credited, credited)
+
+
+def test_a_second_run_gives_the_same_bytes_and_the_check_names_figure_and_fault(exported, tmp_path, capsys):
+    before = contents(exported)
+    assert not export(lesson(tmp_path, SHOWN, PHOTOGRAPH), exported, judged=True)
+    assert contents(exported) == before
+    said = capsys.readouterr().out
+    assert "07 cell 3 is left out: no no_such_module here" in said
+    assert re.search(r"^07: 2 figures \(.* s\), 1 findings$", said, re.M)
+    assert "07, 'What is grey?': the text 'tiny' has 6 points; 14 are needed" in said
+
+
+def test_a_lesson_that_fails_is_said_and_leaves_its_figures_as_they_were(exported, tmp_path, capsys):
+    before = contents(exported)
+    assert not export(lesson(tmp_path, SHOWN, "1 / 0"), exported)
+    assert contents(exported) == before
+    assert "07 stopped at cell 4 ('1 / 0'): ZeroDivisionError" in capsys.readouterr().out
+
+
+def test_a_run_that_is_stopped_leaves_whole_files_only(tmp_path, monkeypatch):
+    def stopped(source, scratch, *_):
+        (scratch / "0.svg").write_text("<svg", encoding="utf-8")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(figures, "draw", stopped)
+    folder = tmp_path / "figures"
+    folder.mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        export(lesson(tmp_path, SHOWN), folder)
+    assert contents(folder) == {}
+
+
+def test_a_lesson_that_is_not_there_is_a_sentence():
+    assert figures.main(["99"]).startswith("There is no lesson 99. The lessons are: 00, ")
+
+
+def test_a_figure_without_a_title_is_named_by_its_number(tmp_path):
+    (tmp_path / "0.json").write_text('{"title": ""}', encoding="utf-8")
+    assert figures.Drawn(tmp_path / "0", "06_01").name == "06_01"
+
+
+def test_a_clear_ground_becomes_opaque_in_both_files():
+    fig = weight_bars("ab", [0.5, 0.5], title="t")
+    white = drawing.svg(fig, "w", "l"), drawing.png(fig, "w", "l")
+    fig.set_facecolor((1, 1, 1, 0))
+    assert (drawing.svg(fig, "w", "l"), drawing.png(fig, "w", "l")) == white
+
+
+def test_cells_of_a_map_are_stored_as_they_are_and_not_as_pixels_of_one_size():
+    svg = drawing.svg(pictures({"": np.eye(4)}, title="t"), "w", "l").decode("utf-8")
+    assert len(re.findall(r"<image ", svg)) == 1 and "pixelated" in svg
+
+
+# The page
+
+
+def test_the_page_shows_each_figure_with_its_words_and_files(exported):
+    assert page.write(exported) == 2
+    text = (exported / "index.html").read_text(encoding="utf-8")
+    assert "Two bars, 苹果 &lt;first&gt;." in text and text.count("are under CC BY 2.0") == 1
+    for name in ("07_01_where-does-q-look", "07_03_what-is-grey"):
+        assert f'src="{name}.svg"' in text
+        assert all(f'href="{name}.{kind}"' in text for kind in ("svg", "png"))
+    (exported / "index.html").unlink()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_the_page_opens_offline_and_shuts_no_reader_out(exported, tmp_path, mode):
+    for path in (*exported.iterdir(), *figures.BESIDE):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    page.write(tmp_path)
+    with browser.launched(browser.find_browser()) as chromium, browser.fresh_page(chromium, mode=mode) as tab:
+        asked, failed = [], []
+        tab.on("request", lambda request: asked.append(request.url))
+        tab.on("requestfailed", lambda request: failed.append(request.url))
+        tab.on("console", lambda message: failed.append(message.text))
+        tab.goto((tmp_path / "index.html").as_uri())
+        widths = tab.eval_on_selector_all("img", "all => all.map(image => image.naturalWidth)")
+        assert len(widths) == 2 and min(widths) > 0
+        assert failed == [] and all(url.startswith(tmp_path.as_uri()) for url in asked)
+        assert axe.faults(tab) == []

@@ -1,0 +1,145 @@
+"""Lay every figure of the lessons into figures/, as SVG and as PNG, with one page that shows them all.
+
+python tools/figures.py [NN ...] [--check]
+
+The notebooks hold no vector pictures, so the lessons are run; they are not changed. A lesson's figures are
+replaced when it went through to its end, each file in one step.
+"""
+
+import argparse
+import copy
+import json
+import re
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import lesson
+
+ROOT = lesson.ROOT
+TOOLS = Path(__file__).resolve().parent
+FONTS = ROOT / "attnlib" / "plots" / "fonts"
+BESIDE = (ROOT / "LICENSE-text", ROOT / "data" / "photographs.md",
+          FONTS / "AttnSansSC-Regular.ttf", FONTS / "OFL.txt")
+
+
+def main(arguments=None):
+    """Returns the exit status, or a sentence that says why nothing could be made."""
+    options = parsed(arguments)
+    try:
+        import build
+        import kernel
+        from gallery import judge, page  # noqa: F401
+    except ModuleNotFoundError as error:
+        return (f"{error.name} is not installed. `python3 course.py figures` installs it, and so "
+                "does `pip install -e .[figures]`.")
+    folder = ROOT / "figures"
+    try:
+        paths = lesson.find(options.lessons)
+        folder.mkdir(exist_ok=True)
+        for path in BESIDE:
+            shutil.copy(path, folder)
+        good = [export(path, folder, options.check, build, kernel) for path in paths]
+        count = page.write(folder)
+    except LookupError as error:
+        return str(error)
+    except OSError as error:
+        return f"The figures could not be written: {error}"
+    except KeyboardInterrupt:
+        print("\nStopped. Each file in figures/ is whole; lessons not yet named are as they were.")
+        return 130
+    print(f"{folder / 'index.html'}: {count} figures, each as SVG and PNG")
+    return 0 if all(good) else 1
+
+
+def parsed(arguments):
+    parser = argparse.ArgumentParser(prog="course.py figures", description="Lay all figures into figures/.")
+    parser.add_argument("lessons", nargs="*", metavar="NN", help="lesson numbers; all when none is given")
+    parser.add_argument("--check", action="store_true",
+                        help="judge the ground, texts, contrasts and colours of each figure")
+    return parser.parse_args(arguments)
+
+
+@dataclass
+class Drawn:
+    """A figure in files of its own: their path without its ending, and what they are called in figures/."""
+
+    files: Path
+    number: str  # such as 06_03: the lesson's, and of the figure in it
+
+    @property
+    def about(self):
+        return json.loads(self.files.with_suffix(".json").read_text(encoding="utf-8"))
+
+    @property
+    def name(self):
+        title = re.sub(r"[^a-z0-9]+", "-", self.about["title"].lower()).strip("-")
+        return f"{self.number}_{title}".rstrip("_")
+
+
+def export(path, folder, judged, build, kernel):
+    """Run a lesson, lay its figures into `folder`, and say how it went. Whether all is well."""
+    start, source = time.monotonic(), lesson.read(path)
+    # In that folder, so that a file gets its name in one step.
+    with tempfile.TemporaryDirectory(prefix=".drawing-", dir=folder) as scratch:
+        try:
+            figures = draw(source, Path(scratch), judged, build, kernel)
+        except build.BuildError as error:
+            build.clear_line()
+            print(f"{source.number} stopped at {error}. Its figures are as they were.", flush=True)
+            return False
+        findings = [f"{source.number}, {figure.about['title']!r}: {finding}"
+                    for figure in figures for finding in figure.about["findings"]]
+        replace(folder, source.number, figures)
+    build.clear_line()
+    summary = f"{source.number}: {len(figures)} figures ({time.monotonic() - start:.1f} s)"
+    summary += f", {len(findings) or 'no'} findings" * judged
+    print("\n  ".join([summary, *findings]), flush=True)
+    return not findings
+
+
+def draw(source, scratch, judged, build, kernel):
+    """The figures of a lesson in order, drawn in `scratch` while it runs."""
+    notebook, figures, number = copy.deepcopy(source.notebook), [], 0
+    heading = re.search(r"^# (.+)", "\n".join(cell.source for cell in source.markdown_cells), re.M)
+    # In a namespace of its own, which is no part of the lesson's.
+    called = heading[1] if heading else source.path.stem
+    record = (f"import sys; sys.path.insert(0, {str(TOOLS)!r}); from gallery import recorder; "
+              f"recorder.record({str(scratch)!r}, {called!r}, {judged}); del sys.path[0]")
+    with tempfile.TemporaryDirectory() as desk, kernel.running(notebook, desk) as client:
+        cells = list(enumerate(notebook.cells))
+        kernel.run_source(client, f"exec({record!r}, {{}})")
+        for index, cell in cells:
+            build.show_progress(f"{source.number} cell {index + 1} of {len(cells)}")
+            if cell.cell_type != "code":
+                continue
+            absent = lesson.absent_modules(cell)
+            if absent:
+                number += sum("image/png" in output.get("data", {}) for output in cell.outputs)
+                build.clear_line()
+                print(f"{source.number} cell {index + 1} is left out: no {', '.join(absent)} here")
+                continue
+            build.run(client, cell, index, keep=False)
+            while (scratch / f"{len(figures)}.json").exists():
+                number += 1
+                figures.append(Drawn(scratch / str(len(figures)), f"{source.number}_{number:02}"))
+    return figures
+
+
+def replace(folder, number, figures):
+    """Give the lesson's new files their names, and remove those of an earlier run."""
+    new = {f"{figure.name}.{kind}": figure.files.with_suffix(f".{kind}")
+           for figure in figures for kind in ("svg", "png")}
+    for name, file in new.items():
+        file.replace(folder / name)
+    for old in folder.glob(f"{number}_*"):
+        if old.name not in new:
+            old.unlink()
+
+
+if __name__ == "__main__":
+    sys.stdout.reconfigure(errors="replace")    # a Windows console may not know the lesson's words
+    sys.exit(main())

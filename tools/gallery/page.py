@@ -1,0 +1,29 @@
+"""The page that shows all figures of a folder, each with its lesson, its words and its files."""
+
+import itertools
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader
+from PIL import Image
+
+
+def write(folder):
+    """Write index.html beside the figures, from what each PNG says of itself. How many there are."""
+    figures = [read(path) for path in sorted(folder.glob("[0-9][0-9]_*.png"))]
+    lessons = [(heading, list(group)) for heading, group in itertools.groupby(figures, lambda f: f["lesson"])]
+    # Blocks leave no lines of their own, and texts cannot become markup.
+    pages = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True,
+                        trim_blocks=True, lstrip_blocks=True)  # fmt: skip
+    text = pages.get_template("index.html.j2").render(lessons=lessons, count=len(figures))
+    part = folder / ".index.html.part"
+    part.write_text(text, encoding="utf-8")
+    part.replace(folder / "index.html")
+    return len(figures)
+
+
+def read(path):
+    with Image.open(path) as image:
+        about, (width, height) = image.text, image.size
+    return {"name": path.stem, "lesson": about["Lesson"], "title": about["Title"] or path.stem,
+            "words": about["Description"], "credit": about["Credit"], "width": width, "height": height,
+            "bytes": {kind: path.with_suffix(f".{kind}").stat().st_size for kind in ("svg", "png")}}
