@@ -248,10 +248,11 @@ def test_grids_do_not_share_what_is_painted():
     assert np.all(second.value) and not np.any(first.value)
 
 
-def test_a_value_of_another_size_is_refused():
+@pytest.mark.parametrize("shape", [(1, 3), (2, 2)])
+def test_a_value_of_another_size_is_refused(shape):
     grid = MaskGrid("ab", "xyz", [[True] * 3] * 2)
     with pytest.raises(ValueError, match="shorter"):
-        grid.value = ((True,) * 3,)
+        grid.value = np.ones(shape, bool).tolist()
 
 
 def test_without_ipywidgets_the_view_stands_still(monkeypatch):
