@@ -3,8 +3,9 @@
 Each function gives a `View`; as the last line of a notebook cell it shows itself.
 """
 
+from attnlib.views.flash_tiles import tiles_view
 from attnlib.views.painted_mask import mask_view
 from attnlib.views.saturation import saturation_view
 from attnlib.views.view import View
 
-__all__ = ["View", "mask_view", "saturation_view"]
+__all__ = ["View", "mask_view", "saturation_view", "tiles_view"]
