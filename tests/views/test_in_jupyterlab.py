@@ -5,6 +5,7 @@ import re
 import secrets
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import nbformat
@@ -37,7 +38,22 @@ def move_slider(output, page):
     page.keyboard.press("ArrowRight")
 
 
-MOVES = {"saturation_view": move_slider}
+def tick_a_cell(output, page):
+    output.locator(".attn-mask input").first.focus()
+    page.keyboard.press("Space")
+
+
+def type_a_sentence(output, page):
+    output.locator("input[type=text]").first.fill("我爱你")
+    page.keyboard.press("Enter")
+
+
+MOVES = {
+    "saturation_view": move_slider,
+    "mask_view": tick_a_cell,
+    "translator_view": type_a_sentence,
+    "tiles_view": move_slider,
+}
 
 
 def test_each_view_of_a_lesson_is_moved_here():
@@ -63,17 +79,20 @@ def address(tmp_path_factory):
         said = iter(server.stderr.readline, "")
         named = next(filter(None, (re.search(r"http://127\.0\.0\.1:\d+/lab", line) for line in said)), None)
         assert named, "JupyterLab ended before it named its address"
+        # It would wait once nobody took what it says.
+        threading.Thread(target=server.stderr.read, daemon=True).start()
         yield f"{named[0]}/tree/{NAME}?token={token}"
     finally:
         server.terminate()
-        server.communicate()
+        server.wait()
 
 
 @pytest.fixture(scope="module")
 def page(address):
     """The notebook, all its cells run, in a browser that reaches nothing but this machine."""
     with browser.launched(browser.find_browser()) as chromium:
-        page = chromium.new_page(viewport={"width": 1280, "height": 900})
+        # So tall that all cells are in view: JupyterLab makes no others.
+        page = chromium.new_page(viewport={"width": 1280, "height": 4000})
         page.set_default_timeout(1000 * SECONDS)
         page.errors, page.asked = [], []
         page.on("console", lambda said: said.type == "error" and page.errors.append(said.text))
@@ -99,7 +118,7 @@ def test_a_control_moves_the_figure_and_its_words(page, name):
     MOVES[name](output, page)
     page.wait_for_function("([figure, before]) => figure.isConnected ? figure.src !== before : true",
                            arg=[figure.element_handle(), before[0]])
-    assert words.inner_text() != before[1]
+    assert figure.get_attribute("src") != before[0] and words.inner_text() != before[1]
     assert figure.evaluate("image => image.decode().then(() => image.naturalWidth)") == 1000
 
 
