@@ -32,6 +32,7 @@ _TALLEST_CELL = 60                      # pixels
 _COLOUR_BAR = 110                       # pixels that it takes at the right
 _FLATTEST = 0.6                         # height of a cell, as a part of its width
 _SURE, _POSSIBLE = (4, "-"), (2, (0, (3, 1.5)))     # a link's frame: points, dashes
+_CASING = 2.5                           # points of white around a frame, which a blue cell would swallow
 _INSET = 0.07                           # of a cell, so that neighbours' frames do not cover each other
 _LEGEND = "thick frame: sure link    dashed frame: possible link"
 
@@ -90,8 +91,9 @@ def attention_heatmap(weights, queries, keys, *, sure=(), possible=(), title=Non
     for ax in axes:
         for (row, column), (width, dashes) in links.items():
             corner, size = (column - 0.5 + _INSET, row - 0.5 + _INSET), 1 - 2 * _INSET
-            ax.add_patch(Rectangle(corner, size, size, fill=False, edgecolor=PALETTE[1], linewidth=width,
-                                   linestyle=dashes, zorder=3))
+            for colour, thick, line in (("white", width + _CASING, "-"), (PALETTE[1], width, dashes)):
+                ax.add_patch(Rectangle(corner, size, size, fill=False, edgecolor=colour, linewidth=thick,
+                                       linestyle=line, zorder=3))
     if links:
         fig.supxlabel(_LEGEND, fontsize="medium")
     if not numbers:

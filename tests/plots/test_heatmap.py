@@ -109,7 +109,9 @@ def test_bad_words_are_named():
 
 
 def frames(ax):
-    return {(round(p.get_y() + 0.5), round(p.get_x() + 0.5)): p.get_linewidth() for p in ax.patches}
+    """How thick the frame of each cell is, on the white line below it."""
+    return {(round(p.get_y() + 0.5), round(p.get_x() + 0.5)): p.get_linewidth()
+            for p in ax.patches if p.get_edgecolor()[:3] != (1, 1, 1)}
 
 
 def test_links_are_framed_in_every_panel_and_sure_ones_thicker(weights, words, assert_readable):
@@ -131,7 +133,7 @@ def test_without_links_there_is_no_legend(weights, words):
 def test_many_links_stay_readable_beside_a_colour_bar(assert_readable):
     fig = attention_heatmap(np.full((12, 14), 0.1), ["transformer"] * 12, ["变形金刚"] * 14,
                             sure=[(i, i) for i in range(12)], title="Where?")
-    assert len(fig.axes[0].patches) == 12 and fig.bbox.height <= 500
+    assert len(frames(fig.axes[0])) == 12 and fig.bbox.height <= 500
     assert_readable(fig)
 
 

@@ -10,7 +10,17 @@ from gallery import judge
 from matplotlib.figure import Figure
 
 import attnlib.plots
-from attnlib.plots import block_tables, curves, dials, feature_map, panels, use_style, walks, wirings
+from attnlib.plots import (
+    attention_heatmap,
+    block_tables,
+    curves,
+    dials,
+    feature_map,
+    panels,
+    use_style,
+    walks,
+    wirings,
+)
 from attnlib.plots.style import PALETTE
 
 DRAWING = [name for name in attnlib.plots.__all__ if name not in ("show", "use_style", "attention_table")]
@@ -32,6 +42,8 @@ def example(name):
 FULL = {
     "five bands": lambda: curves(X, BANDS, title="Which?", xlabel="x", ylabel="y"),
     "bands in panels": lambda: panels(X, {"one": BANDS, "two": BANDS}, title="Which?", xlabel="x"),
+    "links": lambda: attention_heatmap(np.linspace(0, 1, 36).reshape(6, 6), "abcdef", "abcdef", title="Which?",
+                                       sure=np.argwhere(np.eye(6)), possible=np.argwhere(np.eye(6)[::-1])),
     "three hands": lambda: dials({n: RNG.normal(size=(2, 3)) for n in "qkv"}, "ab", "cde", title="Which?"),
     "features": lambda: feature_map(RNG.normal(size=(20, 16)), title="Which?"),
     "wide features": lambda: feature_map(RNG.normal(size=(4, 60)), title="Which?"),
@@ -150,7 +162,9 @@ def test_what_is_too_pale_is_found(blank, draw, name):
     lambda ax: ax.axhline(0.5, color="#dddddd"),
     lambda ax: ax.bar([0, 1], [1, 2], color="#aaaaaa", edgecolor="black", linewidth=1),
     lambda ax: (ax.bar([0.5], [1], color="#cccccc"), ax.text(0.5, 0.5, "named", ha="center", va="center")),
-], ids=["grid", "zero", "an edge", "a name in it"])  # fmt: skip
+    lambda ax: (ax.imshow([[1]], cmap="Blues", vmin=0, vmax=1), ax.axvline(0, color="white", linewidth=8),
+                ax.axvline(0, color="#c04f00", linewidth=3)),
+], ids=["grid", "zero", "an edge", "a name in it", "a white line below"])  # fmt: skip
 def test_what_only_helps_the_eye_or_has_an_edge_or_a_name_may_be_pale(blank, draw):
     draw(blank.ax)
     assert blank.found() == []

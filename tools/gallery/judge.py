@@ -51,7 +51,7 @@ def _found(fig):
     ground = _Drawn(fig, without=above | around).pixels
     yield from (*_transparent(drawn), *_small(drawn), *_faint_texts(drawn))
     for ax, marks in axes.items():
-        # An area with a text in it is named by the text, as is the cell of a numbered map.
+        # A filled area with a text in it is named by the text, as is the cell of a numbered map.
         marks = [mark for mark in marks if mark.kind != "area" or not _within(mark.artist, drawn.texts)]
         yield from (*_faint_marks(marks, ground), *_alike(marks, drawn.texts), *_maps(ax, drawn.texts))
 
@@ -148,7 +148,7 @@ def _of_arrow(arrow):
 def _of_patch(patch):
     thick = patch.get_linewidth()
     faces = patch.get_facecolor(), patch.get_edgecolor() if thick else NOTHING
-    yield "area", (patch.get_hatch(), patch.get_linestyle()), thick, *faces
+    yield "area" if patch.get_fill() else "frame", (patch.get_hatch(), patch.get_linestyle()), thick, *faces
 
 
 def _of_hands(quiver):
