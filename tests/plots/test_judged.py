@@ -42,7 +42,7 @@ def example(name):
 FULL = {
     "five bands": lambda: curves(X, BANDS, title="Which?", xlabel="x", ylabel="y"),
     "bands in panels": lambda: panels(X, {"one": BANDS, "two": BANDS}, title="Which?", xlabel="x"),
-    "links": lambda: attention_heatmap(np.linspace(0, 1, 36).reshape(6, 6), "abcdef", "abcdef", title="Which?",
+    "links": lambda: attention_heatmap(np.linspace(0, 1, 36).reshape(6, 6), "abcdef", "abcdef",
                                        sure=np.argwhere(np.eye(6)), possible=np.argwhere(np.eye(6)[::-1])),
     "three hands": lambda: dials({n: RNG.normal(size=(2, 3)) for n in "qkv"}, "ab", "cde", title="Which?"),
     "features": lambda: feature_map(RNG.normal(size=(20, 16)), title="Which?"),
