@@ -70,7 +70,9 @@ def build(pages, Sphinx, paths, folder):
         app = Sphinx(source, BOOK, new, Path(scratch, "doctrees"), "html", status=None, freshenv=True)
         app.build()
         for page in lessons:  # what a reader downloads is the lesson as it is committed
-            shutil.copyfile(page.lesson.path, new / "_sources" / page.lesson.path.name)
+            target = new / "_sources" / page.lesson.path.name
+            shutil.copyfile(page.lesson.path, target)
+            pages.write_as_script(target)
         pages.copy_parts(new / "_static")
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(new, folder)

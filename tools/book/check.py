@@ -1,22 +1,40 @@
 """What a browser sees of the book: nothing asked of a network, formulas drawn, words found."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from deck import axe
 from deck.browser import PATIENCE, Listener, fresh_page
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
-WIDTHS = (1280, 390)  # a laptop's and a telephone's
-MODES = ("light", "dark")
+LAPTOP, TELEPHONE = 1280, 390  # px
 # A word of each language, and the page that must be among those found.
 WORDS = {
     "saturation": "07_", "padding": "08_", "rotary": "10_",
     "饱和": "07_", "注意力": "01_", "线性注意力": "20_",
 }  # fmt: skip
+SWITCH = ".theme-switch-button"
 AFTER_FORMULAS = """() => {
   const ready = () => { window.bookReady = true; };
   window.MathJax && MathJax.Hub ? MathJax.Hub.Queue(ready) : ready();
 }"""
+SCROLLED_CODE = """all => all.filter(code => code.scrollWidth > code.clientWidth)
+  .map(code => code.innerText.trim().split("\\n")[0])"""
+# Words of one kind have one colour. A page has thousands of them, in its code and its formulas, and axe would
+# look for the ground under each: it is shown the first of each kind.
+FIRST_OF_EACH_KIND = """() => {
+  const seen = new Set();
+  for (const word of document.querySelectorAll("article pre span")) {
+    const kind = word.className + !!word.closest(".cell_input");
+    if (seen.has(kind)) word.replaceWith(...word.childNodes);
+    seen.add(kind);
+  }
+  for (const code of document.querySelectorAll("article pre")) code.normalize();
+  for (const formula of [...document.querySelectorAll(".MathJax")].slice(1)) formula.remove();
+}"""
+EACH_HAS_ITS_WORDS = """() => [...document.querySelectorAll("#search-results li")]
+  .every(result => result.querySelector(".context"))"""
 BARE_PICTURES = "all => all.filter(image => !image.alt.trim()).map(image => image.src)"
 WIDER_THAN_WINDOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
@@ -50,54 +68,79 @@ def check(chromium, folder, names=None, pictures=None):
     report = Report()
     for name in names or sorted(path.name for path in folder.glob("*.html")):
         report.pages += 1
-        for mode in MODES:
-            report.findings += check_page(chromium, folder, name, mode, report, pictures)
+        report.findings += check_page(chromium, folder, name, report, pictures)
     report.findings += check_search(chromium, folder)
     return report
 
 
-def check_page(chromium, folder, name, mode, report, pictures=None):
-    """Findings of one page in one mode; its formulas are counted in ``report``."""
-    with _opened(chromium, folder, name, mode) as (page, listener):
-        found = []
-        if mode == MODES[0]:
-            report.formulas += page.locator(".MathJax").count()
-            undrawn = page.locator(".math.notranslate").filter(has_not=page.locator(".MathJax")).count()
-            found += [f"{name}: {undrawn} formulas are not drawn"] * bool(undrawn)
-            errors = page.locator(".merror, .MathJax_Error").all_inner_texts()
-            found += [f"{name}: {error}" for error in errors]
-            bare = page.eval_on_selector_all("article img", BARE_PICTURES)
-            found += [f"{name}: the picture {image} has no words that stand for it" for image in bare]
-        for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": 800})
-            over = page.evaluate(WIDER_THAN_WINDOW)
-            found += [f"{name}: {over} px stand out of a window of {width} px"] * (over > 0)
-        page.set_viewport_size({"width": WIDTHS[0], "height": 800})
+def check_page(chromium, folder, name, report, pictures=None):
+    """Findings of one page; its formulas are counted in ``report``."""
+    with _opened(chromium, folder, name) as (page, listener):
+        found = formulas(page, report)
+        bare = page.eval_on_selector_all("article img", BARE_PICTURES)
+        found += [f"the picture {image} has no words that stand for it" for image in bare]
         if pictures:
             pictures.mkdir(parents=True, exist_ok=True)
-            page.screenshot(path=pictures / f"{name.removesuffix('.html')}_{mode}.png")
-        found += [f"{name}, {mode}: {fault}" for _, fault in axe.faults(page)]
-        return found + listener.findings()
+            page.screenshot(path=pictures / f"{Path(name).stem}_light.png")
+        # Colours fade from one to the next; they are judged where they come to rest.
+        page.add_style_tag(content="* { transition: none !important; animation: none !important }")
+        page.eval_on_selector_all("details", "all => all.forEach(each => { each.open = true; })")
+        for width in (TELEPHONE, LAPTOP):
+            page.set_viewport_size({"width": width, "height": 800})
+            over = page.evaluate(WIDER_THAN_WINDOW)
+            found += [f"{over} px stand out of a window of {width} px"] * (over > 0)
+        found += [f"the code at {line!r} is wider than its place in a window of {LAPTOP} px"
+                  for line in page.eval_on_selector_all("article pre", SCROLLED_CODE)]
+        page.evaluate(FIRST_OF_EACH_KIND)
+        found += [f"light: {fault}" for _, fault in axe.faults(page)]
+        found += in_the_dark(page, pictures and pictures / f"{Path(name).stem}_dark.png")
+        return [f"{name}: {each}" for each in found] + listener.findings()
+
+
+def formulas(page, report):
+    """Count the formulas, and find those that are not drawn."""
+    report.formulas += page.locator(".MathJax").count()
+    undrawn = page.locator(".math.notranslate").filter(has_not=page.locator(".MathJax")).count()
+    errors = page.locator(".merror, .MathJax_Error").all_inner_texts()
+    return [f"{undrawn} formulas are not drawn"] * bool(undrawn) + errors
+
+
+def in_the_dark(page, picture=None):
+    """Press the page's own switch, and judge its colours again: nothing else differs."""
+    if not page.locator(SWITCH).count():
+        return ["there is no switch to a dark page"]
+    page.locator(SWITCH).click()
+    page.locator(".theme-change-button[data-mode=dark]").click()
+    if page.evaluate("document.documentElement.dataset.theme") != "dark":
+        return ["the switch does not make the page dark"]
+    if picture:
+        page.screenshot(path=picture)
+    return [f"dark: {fault}" for _, fault in axe.faults(page, only=["color-contrast"])]
 
 
 def check_search(chromium, folder):
-    """Look for each of `WORDS`, and name those that do not lead to their page."""
+    """Look for each of `WORDS`: it must lead to its page, and be shown as that page says it."""
     found = []
     for word, start in WORDS.items():
-        with _opened(chromium, folder, f"search.html?q={word}", MODES[0]) as (page, listener):
+        with _opened(chromium, folder, f"search.html?q={word}") as (page, listener):
             page.wait_for_selector("#search-results h2 + p", timeout=1000 * PATIENCE)
             page.wait_for_function("!document.querySelector('#search-progress, .search-progress')")
-            links = page.eval_on_selector_all("#search-results li a", "all => all.map(a => a.href)")
-            if not any(f"/{start}" in link for link in links):
-                found.append(f"search for {word}: {len(links)} pages, and {start} is not among them")
+            with suppress(PlaywrightTimeout):
+                page.wait_for_function(EACH_HAS_ITS_WORDS, timeout=10_000)
+            results = page.locator("#search-results li")
+            there = results.filter(has=page.locator(f"a[href*='{start}']"))
+            if not there.count():
+                found.append(f"search for {word}: {results.count()} pages, and {start} is not among them")
+            elif not there.locator(".context", has_text=word).count():
+                found.append(f"search for {word}: {start} is shown without the words around it")
             found += listener.findings()
     return found
 
 
 @contextmanager
-def _opened(chromium, folder, name, mode):
+def _opened(chromium, folder, name):
     """A page of the book in a window of its own, its formulas drawn, and who listens to it."""
-    with fresh_page(chromium, mode=mode) as page:
+    with fresh_page(chromium, LAPTOP, 800) as page:
         listener = Listener(page, folder, OnePage(name))
         listener.place = name
         page.goto(f"{folder.resolve().as_uri()}/{name}")

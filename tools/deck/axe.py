@@ -7,13 +7,15 @@ SERIOUS = ("serious", "critical")
 RULES = {"resultTypes": ["violations"], "preload": False}
 
 
-def faults(page, place_of=lambda selector: None):
+def faults(page, place_of=lambda selector: None, only=None):
     """The serious and critical faults of what `page` shows, as pairs of a place and a sentence.
 
-    ``place_of`` says where an element is, by its selector: one sentence a place.
+    ``place_of`` says where an element is, by its selector: one sentence a place. ``only`` names the rules
+    to judge by, all of them when left out.
     """
     found = []
-    for fault in Axe().run(page, options=RULES).response["violations"]:
+    options = RULES if only is None else {**RULES, "runOnly": only}
+    for fault in Axe().run(page, options=options).response["violations"]:
         if fault["impact"] in SERIOUS:
             places = {}
             for node in fault["nodes"]:

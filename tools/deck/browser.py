@@ -51,9 +51,9 @@ def launched(path):
 
 
 @contextmanager
-def fresh_page(chromium, width=WIDTH, height=HEIGHT, mode="light"):
+def fresh_page(chromium, width=WIDTH, height=HEIGHT):
     view = {"width": width, "height": height}
-    context = chromium.new_context(viewport=view, color_scheme=mode, offline=True)
+    context = chromium.new_context(viewport=view, offline=True)
     try:
         yield context.new_page()
     finally:
