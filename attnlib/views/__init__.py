@@ -6,6 +6,7 @@ Each function gives a `View`; as the last line of a notebook cell it shows itsel
 from attnlib.views.flash_tiles import tiles_view
 from attnlib.views.painted_mask import mask_view
 from attnlib.views.saturation import saturation_view
+from attnlib.views.translator_heads import translator_view
 from attnlib.views.view import View
 
-__all__ = ["View", "mask_view", "saturation_view", "tiles_view"]
+__all__ = ["View", "mask_view", "saturation_view", "tiles_view", "translator_view"]
