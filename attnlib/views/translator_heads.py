@@ -106,10 +106,11 @@ def controls(widgets, sentence, attention, asks):
     named["attention"].observe(follow, "value")
     known = widgets.HTML(
         f"<details><summary>The {len(vocabulary())} words that it knows</summary>"
-        f'<p style="max-width:{WIDTH * DPI:.0f}px;line-height:1.5">{" ".join(vocabulary())}</p></details>'
+        f'<p style="line-height:1.5">{" ".join(vocabulary())}</p></details>'
     )
     rows = (named["sentence"], chosen), (named["attention"], named["asks"])
-    return named, widgets.VBox([*(widgets.HBox(row) for row in rows), known])
+    boxes = [*(widgets.HBox(row) for row in rows), known]
+    return named, widgets.VBox(boxes, layout={"max_width": f"{WIDTH * DPI:.0f}px"})
 
 
 @use_style()
