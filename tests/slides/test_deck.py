@@ -144,6 +144,25 @@ def test_footer_tells_the_lesson_the_minutes_and_the_number(soup):
     assert footers[3][1:] == ["5 of 5 min", "4 / 4"]
 
 
+def test_a_slide_without_a_heading_says_what_it_goes_on_with(tmp_path):
+    deck = deck_of([text("Before any.", "slide"), text("## A $W^T$ of `k`", "slide"), text("More.", "slide"),
+                    code("f()", kind="subslide"), text("### Next", "subslide")], tmp_path)
+    soup = BeautifulSoup((deck.folder / "index.html").read_text(encoding="utf-8"), "html.parser")
+    sections = soup.select("section[data-number]")
+    told = [section.select_one(":scope > .running") for section in sections]
+    words = [head and " ".join(head.get_text().split()) for head in told]
+    assert words == [None, None, "A of k", "A of k", None]
+    assert told[2].code and told[2].script.string == "W^T"
+
+
+def test_code_has_no_holes_on_a_slide(tmp_path):
+    source = "def f():\n    pass\n\n\ndef g():\n\n    pass"
+    deck = deck_of([code(source, new_output("stream", text="a\n\n\nb\n\n"), kind="slide")], tmp_path)
+    soup = BeautifulSoup((deck.folder / "index.html").read_text(encoding="utf-8"), "html.parser")
+    assert soup.select_one(".highlight pre").get_text().strip() == source.replace("\n\n\n", "\n\n")
+    assert soup.select_one("pre.output").get_text() == "a\n\n\nb"
+
+
 # Slots of a lecturer
 
 def timed(folder, *minutes):
@@ -317,6 +336,23 @@ def test_clean_deck_has_no_findings(chromium, small, tmp_path):
     assert [picture.name for picture in sorted(tmp_path.iterdir())] == [
         "001-slide-01.png", "002-slide-02.png", "003-slide-02.png",
         "004-slide-02.png", "005-slide-03.png", "006-slide-04.png"]
+
+
+@pytest.mark.browser
+def test_words_and_figures_are_as_large_as_their_slide_lets_them(chromium, tmp_path):
+    deck = deck_of([
+        text("# Words\n\nof a first slide keep their size.", "slide"), text("## Few\n\n" + lines(3), "slide"),
+        text("## Many\n\n" + lines(11), "slide"), text("## Code", "slide"), code("f()"),
+        code("show()", figure(), kind="slide", tags=["hide-input"]),
+        text("## Words, figure", "slide"), code("show()", figure(), tags=["hide-input"]),
+        text("## Both many", "slide"), code("show()", figure(), tags=["hide-input"]), text(lines(7)),
+    ], tmp_path)  # fmt: skip
+    with browser.fresh_page(chromium) as page:
+        browser.open_deck(page, deck.folder, "?print-pdf")
+        sizes = page.eval_on_selector_all("section[data-number] > .content", """all => all.map((content) => [
+          getComputedStyle(content).fontSize, content.querySelector("img")?.clientWidth])""")
+    assert sizes == [["25px", None], ["31px", None], ["25px", None], ["31px", None], ["25px", 1136],
+                     ["31px", 1136], ["25px", 500]]
 
 
 @pytest.mark.browser

@@ -54,6 +54,7 @@ def launched(path):
 def fresh_page(chromium, width=WIDTH, height=HEIGHT):
     view = {"width": width, "height": height}
     context = chromium.new_context(viewport=view, offline=True)
+    context.set_default_timeout(1000 * PATIENCE)
     try:
         yield context.new_page()
     finally:
@@ -63,7 +64,7 @@ def fresh_page(chromium, width=WIDTH, height=HEIGHT):
 def open_deck(page, folder, query=""):
     page.goto((folder / "index.html").resolve().as_uri() + query)
     try:
-        page.wait_for_selector("html[data-deck=ready]", state="attached", timeout=1000 * PATIENCE)
+        page.wait_for_selector("html[data-deck=ready]", state="attached")
     except PlaywrightTimeout:
         raise NotOpened(f"{folder.name} did not open in {PATIENCE} s") from None
 

@@ -35,7 +35,21 @@ window.MathJax = {
   },
 };
 
+// Words, code and figures of a slide grow where there is room for it, for the last row's sake; else the figure
+// alone. The first slide of a deck keeps its sizes.
+function enlarge() {
+  const room = 640;                // of 720 px; the rest is the footer's, and air
+  const hanging = 20;              // px that the ground of code stands out into the margin
+  for (const content of document.querySelectorAll("section[data-number] > .content:not(:has(h1))")) {
+    for (const sizes of ["content wide large", "content wide", "content"]) {
+      content.className = sizes;
+      if (content.offsetHeight <= room && content.scrollWidth <= content.clientWidth + hanging) break;
+    }
+  }
+}
+
 function startDeck() {
+  enlarge();
   Reveal.initialize({
     width: 1280,
     height: 720,

@@ -156,19 +156,18 @@ def title_of(slides):
 def arranged(slides, title):
     """The cells in the order of the page, each with the markup around it in metadata.deck.
 
-    A slide is <section>, inside the <section> of its column:
+    A slide is <section>, inside the <section> of its column: the last heading if it has none of its own,
     content with fragments, then the footer, then the speaker's notes, the clock first.
     """
     cells = []
     minutes = [slide.minutes for slide in slides]
     total = sum(minutes)
     ends = slots.ends(minutes)
-    elapsed = 0
+    elapsed, headed = 0, ""
     for number, slide in enumerate(slides, start=1):
         last_of_column = number == len(slides) or slides[number].opens_column
         opening = ("<section>\n" if slide.opens_column else "") + (
-            f'<section data-number="{number}" data-timing="{60 * slide.minutes}">\n'
-            '<div class="content">')
+            f'<section data-number="{number}" data-timing="{60 * slide.minutes}">')
         clock = f"{elapsed} of {total} min" if total else ""
         told = slots.left(elapsed, total) if total else ""
         if over := " and ".join(str(slot) for slot, last in ends.items() if last == number):
@@ -185,7 +184,10 @@ def arranged(slides, title):
             mark(note, f'<aside class="notes" data-minutes="{"" if minutes is None else minutes}">',
                  "</aside>", role="notes")
         page = slide.cells + slide.notes
-        page[0].metadata.deck.before = opening + page[0].metadata.deck.before
+        page[0].metadata.deck.opening = opening
+        page[0].metadata.deck.running = "" if heading(slide) else headed
+        page[0].metadata.deck.before = '<div class="content">\n' + page[0].metadata.deck.before
+        headed = heading(slide) or headed
         slide.cells[-1].metadata.deck.after += footer
         page[-1].metadata.deck.after += closing
         cells += page
@@ -206,7 +208,8 @@ def wrap_fragments(cells):
 
 
 def mark(cell, before, after, role="content"):
-    cell.metadata["deck"] = nbformat.from_dict({"before": before, "after": after, "role": role})
+    cell.metadata["deck"] = nbformat.from_dict({
+        "opening": "", "running": "", "before": before, "after": after, "role": role})
 
 
 # Slides to HTML
@@ -244,6 +247,7 @@ class Exporter(HTMLExporter):
         yield from super().default_filters()
         yield "notes2html", self.notes2html
         yield "alt_text", alt_text
+        yield "one_blank_line", lambda source: re.sub(r"\n{3,}", "\n\n", source)
         yield "one_line", lambda data: data.replace("\n", "")
         yield "text_base64", lambda text: base64.b64encode(text.encode("utf-8")).decode("ascii")
 
