@@ -135,6 +135,16 @@ def test_the_check_sees_each_kind_of_fault(tmp_path, chromium):
         assert part in found, part
 
 
+@pytest.mark.browser
+def test_a_page_that_does_not_come_to_rest_is_a_finding(tmp_path, chromium, monkeypatch):
+    (tmp_path / "slow.html").write_text(
+        "<script>MathJax = {Hub: {Queue() {}}}; document.write('<title>t</title>')</script>", encoding="utf-8"
+    )
+    monkeypatch.setattr(check, "PATIENCE", 0.1)
+    monkeypatch.setattr(check, "WORDS", {})
+    assert check.check(chromium, tmp_path).findings == ["slow.html was not drawn in 0.1 s"]
+
+
 @pytest.fixture
 def page(book, chromium):
     """The first lesson, opened from its file."""
@@ -202,19 +212,18 @@ def test_without_scripts_a_page_has_its_words_formulas_and_grounds(book, chromiu
 
 
 @pytest.mark.browser
-def test_a_word_that_is_not_found_is_a_finding(book, chromium, monkeypatch):
-    monkeypatch.setattr(check, "WORDS", {"zzyzx": "07_"})
-    assert check.check_search(chromium, book) == ["search for zzyzx: 0 pages, and 07_ is not among them"]
+def test_a_word_that_is_not_found_is_a_finding(book, chromium):
+    found = check.check_search(chromium, book, "zzyzx", "07_")
+    assert found == ["search for zzyzx: 0 pages, and 07_ is not among them"]
 
 
 @pytest.mark.browser
-def test_a_word_that_is_shown_without_those_around_it_is_a_finding(book, chromium, monkeypatch):
-    monkeypatch.setattr(check, "WORDS", {"饱和": "07_"})
+def test_a_word_that_is_shown_without_those_around_it_is_a_finding(book, chromium):
     script = book / "_static" / "excerpts.js"
     whole = script.read_text(encoding="utf-8")
     script.write_text(whole.replace("饱和", "saturated"), encoding="utf-8")
     try:
-        found = check.check_search(chromium, book)
+        found = check.check_search(chromium, book, "饱和", "07_")
     finally:
         script.write_text(whole, encoding="utf-8")
     assert found == ["search for 饱和: 07_ is shown without the words around it"]

@@ -68,8 +68,15 @@ def check(chromium, folder, names=None, pictures=None):
     report = Report()
     for name in names or sorted(path.name for path in folder.glob("*.html")):
         report.pages += 1
-        report.findings += check_page(chromium, folder, name, report, pictures)
-    report.findings += check_search(chromium, folder)
+        try:
+            report.findings += check_page(chromium, folder, name, report, pictures)
+        except PlaywrightTimeout:
+            report.findings.append(f"{name} was not drawn in {PATIENCE} s")
+    for number, (word, start) in enumerate(WORDS.items()):
+        try:
+            report.findings += check_search(chromium, folder, word, start, colours=number == 0)
+        except PlaywrightTimeout:
+            report.findings.append(f"search for {word}: nothing came in {PATIENCE} s")
     return report
 
 
@@ -82,8 +89,6 @@ def check_page(chromium, folder, name, report, pictures=None):
         if pictures:
             pictures.mkdir(parents=True, exist_ok=True)
             page.screenshot(path=pictures / f"{Path(name).stem}_light.png")
-        # Colours fade from one to the next; they are judged where they come to rest.
-        page.add_style_tag(content="* { transition: none !important; animation: none !important }")
         page.eval_on_selector_all("details", "all => all.forEach(each => { each.open = true; })")
         for width in (TELEPHONE, LAPTOP):
             page.set_viewport_size({"width": width, "height": 800})
@@ -92,7 +97,7 @@ def check_page(chromium, folder, name, report, pictures=None):
         found += [f"the code at {line!r} is wider than its place in a window of {LAPTOP} px"
                   for line in page.eval_on_selector_all("article pre", SCROLLED_CODE)]
         page.evaluate(FIRST_OF_EACH_KIND)
-        found += [f"light: {fault}" for _, fault in axe.faults(page)]
+        found += in_the_light(page)
         found += in_the_dark(page, pictures and pictures / f"{Path(name).stem}_dark.png")
         return [f"{name}: {each}" for each in found] + listener.findings()
 
@@ -105,12 +110,17 @@ def formulas(page, report):
     return [f"{undrawn} formulas are not drawn"] * bool(undrawn) + errors
 
 
+def in_the_light(page):
+    return [f"light: {fault}" for _, fault in axe.faults(page)]
+
+
 def in_the_dark(page, picture=None):
     """Press the page's own switch, and judge its colours again: nothing else differs."""
     if not page.locator(SWITCH).count():
         return ["there is no switch to a dark page"]
     page.locator(SWITCH).click()
     page.locator(".theme-change-button[data-mode=dark]").click()
+    page.mouse.move(0, 0)  # the menu stays open below it
     if page.evaluate("document.documentElement.dataset.theme") != "dark":
         return ["the switch does not make the page dark"]
     if picture:
@@ -118,23 +128,26 @@ def in_the_dark(page, picture=None):
     return [f"dark: {fault}" for _, fault in axe.faults(page, only=["color-contrast"])]
 
 
-def check_search(chromium, folder):
-    """Look for each of `WORDS`: it must lead to its page, and be shown as that page says it."""
-    found = []
-    for word, start in WORDS.items():
-        with _opened(chromium, folder, f"search.html?q={word}") as (page, listener):
-            page.wait_for_selector("#search-results h2 + p", timeout=1000 * PATIENCE)
-            page.wait_for_function("!document.querySelector('#search-progress, .search-progress')")
-            with suppress(PlaywrightTimeout):
-                page.wait_for_function(EACH_HAS_ITS_WORDS, timeout=10_000)
-            results = page.locator("#search-results li")
-            there = results.filter(has=page.locator(f"a[href*='{start}']"))
-            if not there.count():
-                found.append(f"search for {word}: {results.count()} pages, and {start} is not among them")
-            elif not there.locator(".context", has_text=word).count():
-                found.append(f"search for {word}: {start} is shown without the words around it")
-            found += listener.findings()
-    return found
+def check_search(chromium, folder, word, start, colours=False):
+    """Look for ``word``: it must lead to the page whose name begins so, and be shown as that page says it.
+
+    All words lead to pages of the same colours, so that these are judged when asked for.
+    """
+    with _opened(chromium, folder, f"search.html?q={word}") as (page, listener):
+        page.wait_for_selector("#search-results h2 + p", timeout=1000 * PATIENCE)
+        page.wait_for_function("!document.querySelector('#search-progress, .search-progress')")
+        with suppress(PlaywrightTimeout):
+            page.wait_for_function(EACH_HAS_ITS_WORDS, timeout=10_000)
+        results = page.locator("#search-results li")
+        there = results.filter(has=page.locator(f"a[href*='{start}']"))
+        found = []
+        if not there.count():
+            found = [f"search for {word}: {results.count()} pages, and {start} is not among them"]
+        elif not there.locator(".context", has_text=word).count():
+            found = [f"search for {word}: {start} is shown without the words around it"]
+        if colours:
+            found += [f"search for {word}: {fault}" for fault in in_the_light(page) + in_the_dark(page)]
+        return found + listener.findings()
 
 
 @contextmanager
@@ -144,6 +157,8 @@ def _opened(chromium, folder, name):
         listener = Listener(page, folder, OnePage(name))
         listener.place = name
         page.goto(f"{folder.resolve().as_uri()}/{name}")
+        # Colours fade from one to the next; they are judged where they come to rest.
+        page.add_style_tag(content="* { transition: none !important; animation: none !important }")
         page.evaluate(AFTER_FORMULAS)
         page.wait_for_function("window.bookReady", timeout=1000 * PATIENCE)
         yield page, listener
