@@ -21,18 +21,6 @@ AFTER_FORMULAS = """() => {
 }"""
 SCROLLED_CODE = """all => all.filter(code => code.scrollWidth > code.clientWidth)
   .map(code => code.innerText.trim().split("\\n")[0])"""
-# Words of one kind have one colour. A page has thousands of them, in its code and its formulas, and axe would
-# look for the ground under each: it is shown the first of each kind.
-FIRST_OF_EACH_KIND = """() => {
-  const seen = new Set();
-  for (const word of document.querySelectorAll("article pre span")) {
-    const kind = word.className + !!word.closest(".cell_input");
-    if (seen.has(kind)) word.replaceWith(...word.childNodes);
-    seen.add(kind);
-  }
-  for (const code of document.querySelectorAll("article pre")) code.normalize();
-  for (const formula of [...document.querySelectorAll(".MathJax")].slice(1)) formula.remove();
-}"""
 EACH_HAS_ITS_WORDS = """() => [...document.querySelectorAll("#search-results li")]
   .every(result => result.querySelector(".context"))"""
 BARE_PICTURES = "all => all.filter(image => !image.alt.trim()).map(image => image.src)"
@@ -96,7 +84,6 @@ def check_page(chromium, folder, name, report, pictures=None):
             found += [f"{over} px stand out of a window of {width} px"] * (over > 0)
         found += [f"the code at {line!r} is wider than its place in a window of {LAPTOP} px"
                   for line in page.eval_on_selector_all("article pre", SCROLLED_CODE)]
-        page.evaluate(FIRST_OF_EACH_KIND)
         found += in_the_light(page)
         found += in_the_dark(page, pictures and pictures / f"{Path(name).stem}_dark.png")
         return [f"{name}: {each}" for each in found] + listener.findings()
