@@ -37,13 +37,14 @@ window.MathJax = {
 
 // Words, code and figures of a slide grow where there is room for it, for the last row's sake; else the figure
 // alone. The first slide of a deck keeps its sizes.
+const SIZES = [["content wide large", 600], ["content wide", 640], ["content", 720]];   // and how far down they may go
+
 function enlarge() {
-  const room = 640;                // of 720 px; the rest is the footer's, and air
-  const hanging = 20;              // px that the ground of code stands out into the margin
+  const fits = (element) => element.scrollWidth <= element.clientWidth;
   for (const content of document.querySelectorAll("section[data-number] > .content:not(:has(h1))")) {
-    for (const sizes of ["content wide large", "content wide", "content"]) {
+    for (const [sizes, room] of SIZES) {
       content.className = sizes;
-      if (content.offsetHeight <= room && content.scrollWidth <= content.clientWidth + hanging) break;
+      if (content.offsetHeight <= room && [...content.querySelectorAll(".prose, pre")].every(fits)) break;
     }
   }
 }
