@@ -163,18 +163,21 @@ def test_the_page_shows_each_figure_with_its_words_and_files(exported):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("mode", ["light", "dark"])
-def test_the_page_opens_offline_and_shuts_no_reader_out(exported, tmp_path, mode):
+def test_the_page_opens_offline_and_shuts_no_reader_out_by_day_or_night(exported, tmp_path):
     for path in (*exported.iterdir(), *figures.BESIDE):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     page.write(tmp_path)
-    with browser.launched(browser.find_browser()) as chromium, browser.fresh_page(chromium, mode=mode) as tab:
-        asked, failed = [], []
+    with browser.launched(browser.find_browser()) as chromium, browser.fresh_page(chromium) as tab:
+        asked, failed, grounds = [], [], set()
         tab.on("request", lambda request: asked.append(request.url))
         tab.on("requestfailed", lambda request: failed.append(request.url))
         tab.on("console", lambda message: failed.append(message.text))
-        tab.goto((tmp_path / "index.html").as_uri())
-        widths = tab.eval_on_selector_all("img", "all => all.map(image => image.naturalWidth)")
-        assert len(widths) == 2 and min(widths) > 0
+        for mode in ("light", "dark"):
+            tab.emulate_media(color_scheme=mode)
+            tab.goto((tmp_path / "index.html").as_uri())
+            widths = tab.eval_on_selector_all("img", "all => all.map(image => image.naturalWidth)")
+            assert len(widths) == 2 and min(widths) > 0
+            grounds.add(tab.evaluate("getComputedStyle(document.body).backgroundColor"))
+            assert axe.faults(tab) == []
         assert failed == [] and all(url.startswith(tmp_path.as_uri()) for url in asked)
-        assert axe.faults(tab) == []
+        assert len(grounds) == 2
