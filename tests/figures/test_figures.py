@@ -1,5 +1,6 @@
 """Figures as files: what an export of a small lesson holds, what replaces what, and what stops it."""
 
+import io
 import re
 from xml.etree import ElementTree
 
@@ -137,11 +138,13 @@ def test_a_figure_without_a_title_is_named_by_its_number(tmp_path):
     assert figures.Drawn(tmp_path / "0", "06_01").name == "06_01"
 
 
-def test_a_clear_ground_becomes_opaque_in_both_files():
+def test_a_ground_keeps_its_colour_and_a_clear_one_becomes_opaque():
     fig = weight_bars("ab", [0.5, 0.5], title="t")
-    white = drawing.svg(fig, "w", "l"), drawing.png(fig, "w", "l")
-    fig.set_facecolor((1, 1, 1, 0))
-    assert (drawing.svg(fig, "w", "l"), drawing.png(fig, "w", "l")) == white
+    fig.set_facecolor((0.8, 0.8, 1))
+    opaque = drawing.svg(fig, "w", "l"), drawing.png(fig, "w", "l")
+    assert Image.open(io.BytesIO(opaque[1])).getpixel((0, 0)) == (204, 204, 255, 255)
+    fig.set_facecolor((0.8, 0.8, 1, 0))
+    assert (drawing.svg(fig, "w", "l"), drawing.png(fig, "w", "l")) == opaque
 
 
 def test_cells_of_a_map_are_stored_as_they_are_and_not_as_pixels_of_one_size():

@@ -37,8 +37,7 @@ def svg(fig, words, lesson):
     """The figure as SVG: letters as outlines, so that Chinese shows anywhere; the same bytes every time."""
     about = {"Title": title(fig) or lesson, "Description": words, "Creator": AUTHORS, "Source": lesson,
              "Rights": " ".join([RIGHTS, credit(fig)]).strip(), "Date": None}  # fmt: skip
-    settings = {"svg.fonttype": "path", "svg.hashsalt": "attnlib"}
-    drawn = _saved(fig, format="svg", metadata=about, settings=settings).decode("utf-8")
+    drawn = _saved(fig, format="svg", metadata=about).decode("utf-8")
     # Matplotlib writes the words as metadata, which a screen reader passes over.
     drawn = drawn.replace("</title>", f"</title>\n <desc>{escape(words)}</desc>", 1)
     return re.sub(r"<svg ", '<svg role="img" ', drawn, count=1).encode("utf-8")
@@ -51,8 +50,8 @@ def png(fig, words, lesson):
     return _saved(fig, format="png", dpi=SCALE * DPI, metadata=about)
 
 
-def _saved(fig, settings=(), **how):
+def _saved(fig, **how):
     saved = io.BytesIO()
-    with use_style(), matplotlib.rc_context(dict(settings)):
+    with use_style(), matplotlib.rc_context({"svg.hashsalt": "attnlib"}):     # else its names are random
         fig.savefig(saved, facecolor=to_rgb(fig.get_facecolor()), **how)
     return saved.getvalue()
