@@ -28,7 +28,8 @@ def faults(page, place_of=lambda selector: None, only=None):
     """The serious and critical faults of what `page` shows, as pairs of a place and a sentence.
 
     ``place_of`` says where an element is, by its selector: one sentence a place. ``only`` names the rules
-    to judge by, all of them when left out. Afterwards the page lacks its other formulas, and its code colours.
+    to judge by, all of them when left out. The page is left without the formulas and the colours of code
+    that another of their kind stands for.
     """
     page.evaluate(FIRST_OF_EACH_KIND)
     found = []
