@@ -36,8 +36,8 @@ window.MathJax = {
 };
 
 // Words, code and figures of a slide grow where there is room for it, for the last row's sake; else the figure
-// alone. The first slide of a deck keeps its sizes.
-const SIZES = [["content wide large", 600], ["content wide", 640], ["content", 720]];   // and how far down they may go
+// alone. The first slide of a deck keeps its sizes. Each size has the lowest pixel that it may reach.
+const SIZES = [["content wide large", 600], ["content wide", 640], ["content", 720]];
 
 function enlarge() {
   const fits = (element) => element.scrollWidth <= element.clientWidth;
