@@ -6,6 +6,7 @@ import shutil
 import sys
 import tempfile
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import hypothesis
@@ -14,7 +15,6 @@ import pytest
 ROOT = Path(__file__).resolve().parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
-from lesson import absent_modules  # noqa: E402
 from offline import block_network  # noqa: E402
 
 from course import BROWSERS, browser_command  # noqa: E402
@@ -47,26 +47,33 @@ def pytest_configure(config):
             "The package nbval is missing, without which no notebook is tested: "
             "run `python3 course.py test`, or install the extra `test`."
         )
-    config.option.nbval = not config.option.nbval_lax
-    config.option.nbval_current_env = True
+    config.option.nbval = config.option.nbval_lax = False  # LessonFile is what nbval has instead
     config.option.nbval_cell_timeout = 120
+    config.option.loadscopereorder = False  # xdist's order, which has a file of two long tests last
     block_network()
 
 
+def pytest_collect_file(file_path, parent):
+    if file_path.suffix == ".ipynb":
+        from lesson_run import LessonFile  # not above: it asks for nbval, whose absence is told in a sentence
+
+        return LessonFile.from_parent(parent, path=file_path)
+
+
 def pytest_collection_modifyitems(items):
-    """Refuse names that differ between processes, on which a parallel run fails; tell nbval of our tags."""
+    """Refuse names that differ between processes, on which a parallel run fails. Put the long files first and
+    of the others those with the fewest tests last, so that both processes of a whole run end together."""
     for item in items:
         if re.search(" at 0x[0-9a-f]", item.nodeid):
             raise pytest.UsageError(f"the name of a test holds an address; give it an id: {item.nodeid}")
-        cell = getattr(item, "cell", None)
-        if cell is None:
-            continue
-        item.output_timeout = 120  # nbval's own five seconds are short on a busy machine
-        if "measured" in cell.metadata.get("tags", []):
-            item.options["check"] = False
-        absent = absent_modules(cell)
-        if absent:
-            item.add_marker(pytest.mark.skip(reason=f"{NO_MODEL}: {', '.join(absent)}"))
+    long, tests = {item.path for item in items if is_long(item)}, Counter(item.path for item in items)
+    items.sort(key=lambda item: (item.path not in long, -tests[item.path]))
+
+
+def is_long(item):
+    """Whether a test takes seconds, by what it starts: a kernel, a browser, a sandbox, a suite of tests."""
+    starts = item.get_closest_marker("browser") or item.get_closest_marker("bubblewrap")
+    return bool(starts) or item.path.suffix == ".ipynb" or item.path.name == "test_mutations.py"
 
 
 def pytest_runtest_setup(item):

@@ -2,6 +2,7 @@
 
 import os
 import socket
+from pathlib import Path
 from types import SimpleNamespace
 
 import lesson
@@ -52,8 +53,7 @@ def test_the_network_ends_at_this_machine():
 
 
 def browser_test():
-    return SimpleNamespace(
-        nodeid="cell",get_closest_marker=lambda name: name == "browser")
+    return SimpleNamespace(get_closest_marker=lambda name: name == "browser")
 
 
 def test_a_missing_browser_skips_and_fails_in_ci(conftest, monkeypatch):
@@ -67,24 +67,11 @@ def test_a_missing_browser_skips_and_fails_in_ci(conftest, monkeypatch):
     conftest.pytest_runtest_setup(browser_test())
 
 
-def cell_item(tags, **attn):
-    marks = []
-    cell = SimpleNamespace(metadata={"tags": tags, "attn": attn})
-    add = {"add_marker": marks.append, "marks": marks}
-    return SimpleNamespace(nodeid="a cell", cell=cell, options={"check": True}, **add)
-
-
-def test_our_tags_reach_nbval(conftest):
-    plain, measured = cell_item([]), cell_item(["measured"])
-    absent = cell_item(["needs-model"], needs="no_such")
-    one_of_two = cell_item(["needs-model"], needs="json no_such")
-    present = cell_item(["needs-model"], needs="json re")
-    no_cell = SimpleNamespace(nodeid="test_b")
-    conftest.pytest_collection_modifyitems([plain, measured, absent, one_of_two, present, no_cell])
-    assert [item.options["check"] for item in (plain, measured)] == [True, False]
-    assert [len(item.marks) for item in (plain, absent, one_of_two, present)] == [0, 1, 1, 0]
-    for item in (absent, one_of_two):
-        assert item.marks[0].kwargs["reason"] == f"{conftest.NO_MODEL}: no_such"
+def test_a_notebook_is_collected_once_as_a_lesson(request, tmp_path):
+    path = tmp_path / "03_sample.ipynb"
+    path.touch()
+    found = request.config.hook.pytest_collect_file(file_path=path, parent=request.session)
+    assert [type(file).__name__ for file in found] == ["LessonFile"]
 
 
 def test_a_name_that_holds_an_address_is_refused(conftest):
@@ -92,10 +79,29 @@ def test_a_name_that_holds_an_address_is_refused(conftest):
         conftest.pytest_collection_modifyitems([SimpleNamespace(nodeid=f"test_a[{object()!r}]")])
 
 
+def test_long_files_are_begun_first_and_those_with_the_fewest_tests_last(conftest):
+    """xdist gives its processes the files in this order."""
+
+    def item(file, name, mark=None):
+        return SimpleNamespace(nodeid=name, path=Path(file), get_closest_marker=lambda asked: asked == mark)
+
+    items = [
+        item("test_a.py", "a"), item("test_mutations.py", "m"), item("test_b.py", "b1"),
+        item("test_b.py", "b2"),
+        item("test_c.py", "c1"), item("test_c.py", "c2"), item("test_c.py", "c3", "browser"),
+        item("03_sample.ipynb", "n"), item("test_d.py", "d", "bubblewrap"), item("test_e.py", "e"),
+    ]  # fmt: skip
+    conftest.pytest_collection_modifyitems(items)
+    assert [item.nodeid for item in items] == "c1 c2 c3 m n d b1 b2 a e".split()
+
+
+def test_xdist_keeps_that_order(pytestconfig):
+    assert not pytestconfig.option.loadscopereorder
+
+
 def test_what_was_left_out_is_counted_with_what_brings_it(conftest):
     def skipped(reason):
-        return SimpleNamespace(
-        nodeid="cell",longrepr=("test.py", 3, f"Skipped: {reason}"))
+        return SimpleNamespace(longrepr=("test.py", 3, f"Skipped: {reason}"))
 
     reports = [skipped(conftest.NO_GOLDEN)] * 2 + [skipped(conftest.NO_BROWSER), skipped("Windows")]
     reports += [skipped(f"{conftest.NO_MODEL}: no_such")] * 3 + [skipped(f"{conftest.NO_PEER}: entmax")]

@@ -1,221 +1,179 @@
-"""Every lesson runs where a reader may have to run it.
+"""That a run of a lesson by tools/lesson_run.py sees what it looks for. The lessons' own runs are collected
+from their files."""
 
-Each is run once: in a folder that is not its own, offline, with a home that cannot
-be written to, and without torch where it says that it needs none. Then its cells run
-again in the same kernel, but for those that train for long (nbval runs them a second
-time, in a kernel of its own), and its exercises' checks twice more.
-"""
+from types import SimpleNamespace
 
-import ast
-import copy
-import json
-import time
-from dataclasses import dataclass, field
-from pathlib import Path
-
-import canonical
-import kernel
 import lesson
-import offline
+import lesson_run
+import nbformat
 import pytest
-from lints.code import tree
-from nbclient.exceptions import CellExecutionError
+from lesson_run import LessonFile
+from nbval.plugin import NbCellError
 
-MEMORY = 2_000_000  # kB, what a small Binder machine has
-LONG = 4  # seconds of processor time, after which a cell is not run a second time
-
-NO_TORCH = """
-import sys
-
-class NoTorch:
-    asked = []
-
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] == "torch":
-            self.asked.append(name)
-            raise ModuleNotFoundError("No module named 'torch'", name="torch")
-
-sys.meta_path.insert(0, NoTorch())
-"""
-CPU = "import time; print(time.process_time())"
-# VmHWM and not getrusage: a new process inherits the peak of the one that started it.
-PROBE = """
-import json, os, sys, time
-
-asked = [name for finder in sys.meta_path for name in getattr(finder, "asked", [])]
-peak = 0
-if os.path.exists("/proc/self/status"):
-    with open("/proc/self/status", encoding="utf-8") as status:
-        peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
-seen = {"torch": "torch" in sys.modules or bool(asked), "peak": peak, "cpu": time.process_time()}
-print(json.dumps(seen))
-"""
-
-
-@dataclass
-class Run:
-    """What was seen. `said`: the output of each cell; `changed` and `rechecked`: the ids of
-    those that said something else when run again."""
-
-    lesson: lesson.Lesson
-    seconds: float = 0.0
-    cpu: float = 0.0
-    error: str = ""
-    torch: bool = False
-    peak: int = 0
-    said: dict = field(default_factory=dict)
-    changed: list = field(default_factory=list)
-    rechecked: list = field(default_factory=list)
-
-
-def run(path, folder):
-    """Run the lesson at `path` in `folder`."""
-    result = Run(lesson.read(path))
-    notebook = copy.deepcopy(result.lesson.notebook)
-    start = time.monotonic()
-    with kernel.running(notebook, folder, env=no_home(folder)) as client:
-        guard = Path(offline.__file__).read_text(encoding="utf-8") + "\nblock_network()\n"
-        unseen(client, guard + (NO_TORCH if result.lesson.attn.get("torch") is False else ""))
-        code = [(i, cell) for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
-        try:
-            quick, used = [], float(unseen(client, CPU))
-            for index, cell in code:
-                result.said[cell.id] = outcome(client, index, cell)
-                before, used = used, float(unseen(client, CPU))
-                if used - before < LONG:
-                    quick.append((index, cell))
-            result.seconds = time.monotonic() - start
-            seen = json.loads(unseen(client, PROBE))
-            result.torch, result.peak, result.cpu = seen["torch"], seen["peak"], seen["cpu"]
-            result.changed = differing(client, quick, result.said)
-            checks = [(i, cell) for i, cell in code if calls(cell, "check")]
-            result.rechecked = differing(client, checks[::-1] + checks, result.said)
-        except CellExecutionError as error:
-            result.error = f"{error.ename}: {error.evalue}"
-    return result
-
-
-def no_home(folder):
-    """A home below a plain file: not even root can write there."""
-    home = folder / "not-a-folder"
-    home.touch()
-    names = ("HOME", "USERPROFILE", "MPLCONFIGDIR", "IPYTHONDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")
-    return {name: str(home / "home") for name in names}
-
-
-def unseen(client, source):
-    """Run `source` outside the lesson's own names, and give what it printed."""
-    return lesson.output_text(kernel.run_source(client, f"exec({source!r}, {{}})"))
-
-
-def outcome(client, index, cell):
-    """Run a cell; what it said, but for stderr, where Matplotlib speaks of its missing home."""
-    client.execute_cell(cell, index)
-    spoken = [output for output in cell.outputs if output.get("name") != "stderr"]
-    cell.outputs = canonical.merged(spoken)
-    return lesson.output_text(cell)
-
-
-def differing(client, code, said):
-    """Run cells again; the ids of those that now say something else."""
-    return [
-        cell.id
-        for index, cell in code
-        if outcome(client, index, cell) != said[cell.id] and "measured" not in lesson.tags(cell)
-    ]
-
-
-def calls(cell, name):
-    nodes = ast.walk(tree(cell) or ast.Module([], []))
-    return any(isinstance(node, ast.Call) and getattr(node.func, "id", "") == name for node in nodes)
-
-
-@pytest.fixture(scope="module", params=lesson.lesson_paths(), ids=lambda path: path.stem)
-def ran(request, tmp_path_factory):
-    return run(request.param, tmp_path_factory.mktemp("elsewhere"))
-
-
-def test_runs_to_its_end(ran):
-    assert not ran.error
-
-
-def test_in_time(ran):
-    """Processor time, since other work on the machine is no fault of the lesson; but no long wait."""
-    assert not ran.error
-    assert ran.cpu <= ran.lesson.seconds
-    assert ran.seconds <= 4 * ran.lesson.seconds
-
-
-def test_loads_torch_only_where_it_says_so(ran):
-    assert not (ran.torch and ran.lesson.attn.get("torch") is False)
-
-
-def test_in_two_gigabytes(ran):
-    assert ran.peak <= MEMORY
-
-
-def test_says_the_same_when_run_again(ran):
-    assert not ran.changed
-
-
-def test_checks_say_the_same_when_run_again(ran):
-    assert not ran.rechecked
-
-
-# That the run sees what it looks for
-
-CELLS = [
-    "try:\n    import torch\nexcept ImportError:\n    print('no torch')",
-    "import urllib.request\ntry:\n    urllib.request.urlopen('http://192.0.2.1')\n"
-    "except OSError as error:\n    print(error)",
-    "from pathlib import Path\nprint(Path('03_sample.ipynb').exists(), 'socket' in globals())",
-    "try:\n    (Path.home() / 'x').write_text('x', encoding='utf-8')\n"
-    "except OSError as error:\n    print(type(error).__name__)",
-    "memory = bytearray(100_000_000)\nimport time\nwhile time.process_time() < 0.5: pass",
-    # One text, cut in two the first time.
-    "print('a', flush='again' not in globals())\nagain = True\nprint('b')",
-    "count = globals().get('count', 0) + 1\nprint(count)",
-    "def check(answer):\n    print(answer)\n    return count",
-    "check('right'); print(globals().setdefault('answers', []).append(1) or len(answers))",
-]
-SAID = [
-    "no torch",
-    "<urlopen error A connection to ('192.0.2.1', 80) was refused: tests run offline.>",
-    "False False",
-    "NotADirectoryError",
-]
+ALL_GOOD = dict.fromkeys((rule.__name__ for rule in lesson_run.RULES), "")
 
 
 @pytest.fixture
-def run_sample(sample, tmp_path_factory):
-    def run_cells(*sources):
-        sample.cells = [sample.code(source) for source in sources]
-        for count, cell in enumerate(sample.cells):
-            cell.id = f"cell-{count}"
-        return run(sample.lesson().path, tmp_path_factory.mktemp("elsewhere"))
+def ran(sample, request):
+    """`ran((source, what is stored of it, marks of the cell), ...)`: the file, and what pytest would say of
+    its items, by name. Stored is a text of stdout, or a whole output."""
 
-    return run_cells
+    def run(*cells):
+        sample.cells = []
+        for count, (source, stored, *marks) in enumerate(cells):
+            outputs = [sample.stream(stored) if isinstance(stored, str) else stored] if stored else []
+            sample.cells.append(sample.code(source, *outputs, **(marks[0] if marks else {})))
+            sample.cells[-1].id = f"cell-{count}"
+        file = LessonFile.from_parent(request.session, path=sample.lesson().path)
+        items = list(file.collect())
+        try:
+            file.setup()
+            return file, {item.name: end_of(item) for item in items}
+        finally:
+            file.teardown()
 
-
-def test_a_run_sees_what_is_wrong(run_sample):
-    result = run_sample(*CELLS)
-    assert result.error == ""
-    assert [text.strip() for text in result.said.values()][: len(SAID)] == SAID
-    assert result.torch
-    assert 100_000 < result.peak < MEMORY
-    assert result.changed == ["cell-6", "cell-8"]
-    assert result.rechecked == ["cell-8", "cell-8"]
-    assert 0.5 < result.cpu < result.seconds + 1
-
-
-def test_a_run_sees_an_error(run_sample):
-    result = run_sample("x = 3", "1 / 0")
-    assert result.error == "ZeroDivisionError: division by zero"
+    return run
 
 
-def test_a_cell_that_trains_is_run_once(run_sample, monkeypatch):
-    monkeypatch.setitem(run.__globals__, "LONG", 0.3)
-    count = "runs = globals().get('runs', 0) + 1\nprint(runs)"
+def end_of(item):
+    try:
+        item.runtest()
+    except (NbCellError, pytest.fail.Exception, pytest.skip.Exception) as end:
+        return f"{end} {getattr(end, 'inner_traceback', '')}".strip()
+    return ""
+
+
+def good(cells):
+    return {f"Cell {count}": "" for count in range(cells)} | ALL_GOOD
+
+
+# In a lesson that says that it needs no torch.
+ELSEWHERE = [
+    ("try:\n    import torch\nexcept ImportError:\n    print('no torch')", "no torch\n"),
+    (
+        "import urllib.request\ntry:\n    urllib.request.urlopen('http://192.0.2.1')\n"
+        "except OSError as error:\n    print(error)",
+        "<urlopen error A connection to ('192.0.2.1', 80) was refused: tests run offline.>\n",
+    ),
+    (
+        "from pathlib import Path\nprint(Path('03_sample.ipynb').exists(), 'socket' in globals())",
+        "False False\n",
+    ),
+    (
+        "try:\n    (Path.home() / 'x').write_text('x', encoding='utf-8')\n"
+        "except OSError as error:\n    print(type(error).__name__)",
+        "NotADirectoryError\n",
+    ),
+    ("import matplotlib.pyplot", ""),  # which speaks of its missing home
+    ("memory = bytearray(100_000_000)", ""),
+]
+
+
+def test_a_lesson_runs_elsewhere_offline_without_a_home_and_without_torch(ran):
+    file, ends = ran(*ELSEWHERE)
+    asks = {"loads_torch_only_where_it_says_so": "It asks for torch, and its attn.torch is false."}
+    assert ends == good(6) | asks
+    assert 100_000 < file.seen["peak"] < lesson_run.MEMORY
+    assert not file.kernel.is_alive()
+
+
+def test_a_lesson_that_does_not_say_so_has_torch(ran, sample):
+    del sample.metadata["attn"]["torch"]
+    file, ends = ran(("import torch", ""))
+    assert ends == good(1)
+    assert file.seen["torch"]
+
+
+def test_what_is_not_stored_is_told(ran):
+    otherwise = {
+        "print(3)": "mismatch 'stdout'",
+        "x = 2": "Missing output fields from running code: {'stdout'}",
+        "print(2)\n3": "Unexpected output fields from running code: {'text/plain'}",
+        "print(2)\nimport warnings\nwarnings.warn('mind')": "{'stderr'}",
+        "print(2)\nimport logging\nlogging.getLogger('matplotlib').warning('no font')": "{'stderr'}",
+    }
+    _, ends = ran(*((source, "2\n") for source in otherwise))
+    for count, told in enumerate(otherwise.values()):
+        assert ends[f"Cell {count}"].startswith("Cell outputs differ") and told in ends[f"Cell {count}"]
+
+
+COUNT = "count = globals().get('count', 0) + 1\nprint(count)"
+SHOWN = "display({'text/html': f'<i title=TITLE>a</i>'}, raw=True, metadata={'text/html': {'alt': f'ALT'}})"
+STORED = nbformat.v4.new_output("display_data", data={"text/html": "<i title=1>a</i>"})
+
+
+def test_what_changes_when_it_is_run_again_is_told(ran):
+    _, ends = ran(
+        # One text, cut in two the first time.
+        ("print('a', flush='count' not in globals())\nprint('b')", "a\nb\n"),
+        (COUNT, "1\n"),
+        ("def check(answer):\n    print(answer)\n    return count", ""),
+        ("check('right')\nanswers = globals().get('answers', 0) + 1\nprint(answers)", "right\n1\n"),
+        (SHOWN.replace("TITLE", "{count}").replace("ALT", "a"), STORED),
+        (SHOWN.replace("TITLE", "1").replace("ALT", "{count}"), STORED),
+        ("x = 1 / ('x' not in globals())", ""),
+    )
+    assert [ends[f"Cell {n}"] for n in range(7)] == [""] * 7
+    count, check, title, alt, *failure = ends["says_the_same_when_run_again"].splitlines()
+    assert count == r"Cell 1 said '1\n', and '2\n' when it was run again."
+    assert check == r"Cell 3 said 'right\n1\n', and 'right\n2\n' when it was run again."
+    assert title.startswith("Cell 4 said ") and alt.startswith("Cell 5 said ")
+    assert failure[0].startswith("Cell 6 failed when it was run again: ")
+    assert "ZeroDivisionError" in "".join(failure)
+    assert ends["checks_say_the_same_when_run_again"].splitlines() == [
+        rf"Cell 3 said 'right\n1\n', and 'right\n{n}\n' when it was run again." for n in (3, 4)
+    ]
+
+
+def test_a_cell_that_trains_is_run_once(ran, monkeypatch):
+    monkeypatch.setattr(lesson_run, "LONG", 0.3)
     long = "import time\nend = time.process_time() + 0.4\nwhile time.process_time() < end: pass\n"
-    assert run_sample(long + count).changed == []
-    assert run_sample(count).changed == ["cell-0"]
+    file, ends = ran((long + COUNT, "1\n"), (COUNT, "2\n"))
+    assert ends == good(2) | {
+        "says_the_same_when_run_again": r"Cell 1 said '2\n', and '3\n' when it was run again."
+    }
+    assert 0.4 < file.cells[0].cpu < file.cpu < file.seconds + 1
+
+
+def test_what_a_cells_marks_excuse(ran, pytestconfig):
+    """Of a cell whose model is missing the words are those by which the last line of a run counts it."""
+    error = nbformat.v4.new_output("error", ename="ZeroDivisionError", evalue="division by zero")
+    file, ends = ran(
+        (COUNT, "stored\n", {"tags": ["measured"]}),
+        ("1 / 0", error, {"tags": ["raises-exception"]}),
+        ("x = 3\nprint(x)", "stored\n", {"tags": ["needs-model"], "needs": "json no_such"}),
+        ("print(x)", "3\n", {"tags": ["needs-model"], "needs": "json re"}),
+        ("print(x)", "stored\n", {"tags": ["needs-model"], "needs": "json re"}),
+    )
+    differs = ends.pop("Cell 4")
+    assert ends == good(4) | {"Cell 2": "an optional model is not installed: no_such"}
+    assert differs.startswith("Cell outputs differ")
+    assert file.cells[2].test_outputs[0].text == "3\n"
+    conftest = pytestconfig.pluginmanager.get_plugin(str(lesson.ROOT / "conftest.py"))
+    assert ends["Cell 2"].startswith(conftest.NO_MODEL)
+
+
+def test_an_error_is_told_and_no_rule_is_asked(ran):
+    _, ends = ran(("x = 3", ""), ("1 / 0", ""))
+    assert "ZeroDivisionError" in ends["Cell 1"] and "division by zero" in ends["Cell 1"]
+    assert {ends[rule] for rule in ALL_GOOD} == {
+        "This is asked of a lesson all of whose cells have run, and these have not run to their end: 1. "
+        "Name the whole file."
+    }
+
+
+def test_no_rule_is_asked_alone(sample, request):
+    file = LessonFile.from_parent(request.session, path=sample.lesson().path)
+    rules = [item for item in file.collect() if isinstance(item, lesson_run.LessonRule)]
+    assert all("these have not run to their end: 0, 1." in end_of(rule) for rule in rules) and rules
+
+
+def test_limits_of_time_and_memory():
+    def told(cpu, seconds, peak=1):
+        file = SimpleNamespace(cpu=cpu, seconds=seconds, lesson=SimpleNamespace(seconds=20))
+        return lesson_run.in_time(file), lesson_run.in_two_gigabytes(file, peak=peak)
+
+    assert told(20, 80, lesson_run.MEMORY) == (None, None)
+    assert "20.1 s of processor time. It may take 20" in told(20.1, 30)[0]
+    assert "81 s by the clock" in told(20, 81)[0] and "It may take 80." in told(20, 81)[0]
+    assert "2,000,001 kB" in told(1, 1, lesson_run.MEMORY + 1)[1]
