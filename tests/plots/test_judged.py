@@ -251,6 +251,12 @@ def test_a_map_with_two_sides_that_are_equally_dark_needs_a_stroke_on_one(blank)
     assert len(blank.found()) == 1
 
 
+def test_a_cell_without_a_number_needs_no_stroke(blank):
+    blank.ax.imshow([[-1.0, np.nan], [0.0, 1.0]], cmap="RdBu", vmin=-1, vmax=1)
+    blank.ax.vlines([0], [-0.5], [0.5], color="white")
+    assert blank.found() == []
+
+
 def test_a_pale_map_is_found_and_a_numbered_or_photographed_one_is_not(blank):
     image = blank.ax.imshow(np.eye(2), cmap="Pastel1")
     assert "a map goes from light to dark with a contrast of" in blank.found()[0]

@@ -292,7 +292,7 @@ def _named(mark, texts):
 def _maps(ax, texts):
     """Colours that stand for numbers go from light to dark, or the cells of one side are struck through."""
     for image in ax.images:
-        values = np.asarray(image.get_array())
+        values = np.ma.masked_invalid(image.get_array())    # a cell without a number is empty
         if values.ndim != 2 or len(_within(image, texts)) >= values.size:     # a photograph; numbered cells
             continue
         colours = image.cmap(np.linspace(0, 1, 65))[:, :3]
@@ -300,7 +300,7 @@ def _maps(ax, texts):
         ends = contrast(colours[light.argmin()], colours[light.argmax()])
         if ends < MARK_CONTRAST:
             yield f"a map goes from light to dark with a contrast of {ends:.2f}; {MARK_CONTRAST} is needed"
-        place = (64 * np.clip(image.norm(values), 0, 1)).round().astype(int)
+        place = (64 * np.clip(image.norm(values), 0, 1)).round().filled(light.argmax()).astype(int)
         dark = light[place] < light.max() - APART
         below, above = dark & (place < light.argmax()), dark & (place > light.argmax())
         struck = _struck(ax, values.shape)
