@@ -1,8 +1,9 @@
 """What makes a figure hard to read. Each finding is a sentence; none means that the figure can be shown.
 
 A figure is measured as it is drawn at its own size, 1000 pixels across. Its ground is opaque. Texts have 14
-points, and a contrast of 4.5 with what lies under them; graphics that mean something have a contrast of 3
-with their ground (WCAG 2.2, 1.4.3 and 1.4.11). What means different things does not differ by hue alone.
+points; an exponent or an index, which is read with its base, may have 0.7 of them, and an index of an index
+has less. Texts have a contrast of 4.5 with what lies under them; graphics that mean something have a contrast
+of 3 with their ground (WCAG 2.2, 1.4.3 and 1.4.11). What means different things does not differ by hue alone.
 """
 
 import itertools
@@ -15,12 +16,14 @@ from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex, to_rgb, to_rgba
 from matplotlib.lines import Line2D
+from matplotlib.mathtext import MathTextParser
 from matplotlib.patches import FancyArrowPatch, Patch
 from matplotlib.quiver import Quiver
 
 from attnlib.plots.style import DPI, FAINT, TEXT, WIDTH, luminance, use_style
 
 TEXT_CONTRAST, MARK_CONTRAST = 4.5, 3
+SCRIPT = 0.7     # of a text's size: a script in Matplotlib's formulas, and the least that is read
 # Of the 100 steps of lightness in CIELAB, and as far in that space for one who sees with deuteranopia. Areas
 # side by side are told apart from about 2 on. Marks of a few pixels, apart from one another and named in a
 # legend, need several times as much, and a projector in a lit hall takes half of it away.
@@ -60,11 +63,13 @@ def _found(fig):
 
 
 class Text(NamedTuple):
-    """A line of text: its colour with alpha, its size in points, its box in pixels from the top left."""
+    """A line of text: its colour with alpha, its size in points and that of its smallest sign, its box in
+    pixels from the top left."""
 
     words: str
     colour: tuple
     size: float
+    least: float
     box: tuple
 
 
@@ -90,7 +95,11 @@ class _Drawn(RendererAgg):
         across = x + corners @ (np.cos(turn), -np.sin(turn))
         down = y - corners @ (np.sin(turn), np.cos(turn))
         box = across.min(), down.min(), across.max(), down.max()
-        self.texts.append(Text(s, gc.get_rgb(), prop.get_size_in_points(), box))
+        size = prop.get_size_in_points()
+        glyphs = MathTextParser("path").parse(s, prop=prop).glyphs if ismath else ()
+        # Letters and digits alone: a root's sign and a bracket are made as large as what they hold.
+        least = min((points for _, points, sign, *_ in glyphs if chr(sign).isalnum()), default=size)
+        self.texts.append(Text(s, gc.get_rgb(), size, least, box))
 
     @property
     def pixels(self):
@@ -237,6 +246,9 @@ def _small(drawn):
     for text in drawn.texts:
         if text.size * shrunk < TEXT:
             yield f"the text {text.words!r} has {text.size * shrunk:.3g} points; {TEXT} are needed"
+        elif round(text.least * shrunk, 3) < SCRIPT * TEXT:
+            yield (f"the text {text.words!r} has a script of {text.least * shrunk:.3g} points; "
+                   f"{SCRIPT * TEXT:.3g} are needed")  # fmt: skip
 
 
 def _faint_texts(drawn):
