@@ -80,7 +80,8 @@ def finish(browser, chromium, deck, options):
         return []
     report = browser.check(chromium, deck.folder, options.pictures and options.pictures / name)
     report.findings += browser.check_readers(chromium, deck.folder)
-    summary = f"{name[:2]}: {report.slides} slides, {report.steps} steps, {report.formulas} formulas"
+    summary = (f"{name[:2] if name[:2].isdigit() else name}: {report.slides} slides, {report.steps} steps, "
+               f"{report.formulas} formulas")
     if report.findings:
         print("\n  ".join([f"{summary}, {len(report.findings)} findings:", *report.findings]))
     else:

@@ -66,7 +66,7 @@ def test_what_is_wrong_is_said_in_a_sentence(tmp_path, text, sentence):
 
 def test_the_command_says_it_too(tmp_path):
     assert "has no part" in slides.main([str(made(tmp_path, ""))])
-    assert "could not be written" in slides.main([str(tmp_path / "absent.toml")])
+    assert "There is no lecture" in slides.main([str(tmp_path / "absent.toml")])
 
 
 def test_a_lecture_takes_its_time():
@@ -94,4 +94,5 @@ def test_the_first_slide_says_how_long_each_part_is():
 def test_a_lecture_is_clean(tmp_path, path):
     deck = page.write_deck(lecture.composed(path), path, tmp_path / path.stem)
     with browser.launched(browser.find_browser()) as chromium:
-        assert browser.check(chromium, deck.folder, halls=browser.HALLS[:1]).findings == []
+        assert browser.check(chromium, deck.folder).findings == []
+        assert browser.check_readers(chromium, deck.folder) == []

@@ -1,4 +1,5 @@
-// The fonts first: the size of a formula goes by the text around it. Typeset the formulas, then lay out the slides: reveal.js measures what it shows.
+// The fonts first: the size of a formula goes by the text around it. Typeset the formulas, then lay out the
+// slides: reveal.js measures what it shows.
 // Loaded before MathJax.js, which reads this configuration.
 const fonts = Promise.all([
   "25px 'Deck Sans'", "italic 25px 'Deck Sans'", "700 25px 'Deck Sans'", "italic 700 25px 'Deck Sans'",
@@ -26,6 +27,10 @@ window.MathJax = {
   "fast-preview": {disabled: true},
   AssistiveMML: {disabled: true},
   AuthorInit() {
+    // An exponent's exponent is smaller than a hall can read; with this it has 18 px.
+    MathJax.Hub.Register.StartupHook("mml Jax Ready", () => {
+      MathJax.ElementJax.mml.math.prototype.defaults.scriptminsize = "0.58em";
+    });
     MathJax.Hub.Register.StartupHook("Begin", () => {
       const loaded = MathJax.Callback(() => {});
       fonts.finally(loaded);
@@ -58,6 +63,8 @@ function startDeck() {
     maxScale: 4,
     center: false,
     hash: true,
+    slideNumber: "c/t",            // G counts slides, as the footer does, whose number is shown instead
+    showSlideNumber: "never",
     navigationMode: "linear",      // the arrow keys and a presenter's clicker never skip a slide
     transition: "none",
     controlsTutorial: false,
@@ -66,3 +73,13 @@ function startDeck() {
     plugins: [RevealNotes],
   }).then(() => document.documentElement.setAttribute("data-deck", "ready"));
 }
+
+// The speaker's window comes with its own page, which has no letters for Chinese.
+addEventListener("message", ({data, source}) => {
+  const {namespace, type} = typeof data === "string" && data.startsWith("{") ? JSON.parse(data) : {};
+  if (namespace !== "reveal-notes" || type !== "connected") return;
+  const link = source.document.createElement("link");
+  link.rel = "stylesheet";
+  link.href = new URL("lib/deck.css", document.baseURI);
+  source.document.head.append(link);
+});

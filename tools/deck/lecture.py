@@ -18,6 +18,8 @@ def composed(path):
     """
     try:
         read = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DeckError(f"There is no lecture {path}; docs/lectures has some to begin with.") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise DeckError(f"{path.name} is no TOML file: {error}.") from error
     cells = []

@@ -112,7 +112,8 @@
     } else if (frame.querySelector(".merror, .MathJax_Error")) {
       findings.add(`${name} does not parse: ${frame.textContent.trim()}`);
     } else {
-      checkSize(name, frame);
+      const letters = document.createTreeWalker(frame, NodeFilter.SHOW_TEXT);
+      while (letters.nextNode()) checkSize(name, letters.currentNode.parentElement);
       // MathJax's boxes are larger than what they show; its last strut has the true height.
       const {top, bottom} = frame.querySelector(".math").lastElementChild.getBoundingClientRect();
       checkPlace(name, {left, right, top, bottom}, frame);

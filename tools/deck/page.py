@@ -9,6 +9,8 @@ import importlib.metadata
 import re
 import shutil
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
 from pathlib import Path
 
 import lesson
@@ -108,8 +110,8 @@ def write_deck(nb, path, folder):
     shutil.rmtree(folder / "lib", ignore_errors=True)
     copy_parts(folder / "lib")
     (folder / "index.html").write_text(text, encoding="utf-8", newline="\n")
-    minutes = [slide.minutes for slide in slides]
-    return Deck(folder, len(slides), sum(minutes), slots.fit(minutes, names_of(slides)))
+    minutes = shared_minutes(slides)
+    return Deck(folder, len(slides), int(sum(minutes)), slots.fit(minutes, opens(slides), names_of(slides)))
 
 
 # Cells to slides
@@ -132,6 +134,22 @@ def heading(slide):
     texts = (cell.source for cell in slide.cells if cell.cell_type == "markdown")
     found = next(filter(None, (re.search(r"^#{1,4} +(.+?) *$", text, re.M) for text in texts)), None)
     return found and found[1]
+
+
+def opens(slides):
+    """Whether each slide begins something: the others go on with what the last heading says."""
+    return [heading(slide) is not None for slide in slides]
+
+
+def shared_minutes(slides):
+    """The minutes of each slide; those that go on without a note of minutes share those of the one before."""
+    runs = []
+    for slide in slides:
+        if runs and not slide.minutes and heading(slide) is None:
+            runs[-1].append(slide)
+        else:
+            runs.append([slide])
+    return [Fraction(run[0].minutes, len(run)) for run in runs for _ in run]
 
 
 def names_of(slides):
@@ -160,19 +178,20 @@ def arranged(slides, title):
     content with fragments, then the footer, then the speaker's notes, the clock first.
     """
     cells = []
-    minutes = [slide.minutes for slide in slides]
-    total = sum(minutes)
-    ends = slots.ends(minutes)
-    elapsed, headed = 0, ""
+    minutes = shared_minutes(slides)
+    total = int(sum(minutes))
+    ends = slots.ends(minutes, opens(slides))
+    begins, headed = [round(end) for end in accumulate(minutes, initial=0)], ""
     for number, slide in enumerate(slides, start=1):
+        elapsed = begins[number - 1]
         last_of_column = number == len(slides) or slides[number].opens_column
         opening = ("<section>\n" if slide.opens_column else "") + (
-            f'<section data-number="{number}" data-timing="{60 * slide.minutes}">')
+            f'<section data-number="{number}" data-timing="{round(60 * minutes[number - 1])}">')
         clock = f"{elapsed} of {total} min" if total else ""
         told = slots.left(elapsed, total) if total else ""
         if over := " and ".join(str(slot) for slot, last in ends.items() if last == number):
             clock += f" <b>· {over} end here</b>"
-            told += f" The {over} minutes end on this slide."
+            told += f" The {over} minutes end with this slide."
         footer = (f'</div>\n<footer><span>{html.escape(title)}</span><span>{clock}</span>'
                   f"<span>{number} / {len(slides)}</span></footer>")
         if told:
@@ -180,8 +199,8 @@ def arranged(slides, title):
         closing = "</section>" + ("\n</section>" if last_of_column else "")
         wrap_fragments(slide.cells)
         for note in slide.notes:
-            minutes = lesson.minutes(note)
-            mark(note, f'<aside class="notes" data-minutes="{"" if minutes is None else minutes}">',
+            stated = lesson.minutes(note)
+            mark(note, f'<aside class="notes" data-minutes="{"" if stated is None else stated}">',
                  "</aside>", role="notes")
         page = slide.cells + slide.notes
         page[0].metadata.deck.opening = opening
@@ -191,7 +210,6 @@ def arranged(slides, title):
         slide.cells[-1].metadata.deck.after += footer
         page[-1].metadata.deck.after += closing
         cells += page
-        elapsed += slide.minutes
     return cells
 
 
