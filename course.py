@@ -386,7 +386,7 @@ def set_up(extra):
         quieten_jupyterlab()
         write_json(STAMP, {**wanted(), "extras": sorted(done | brings)})
     minutes, seconds = divmod(round(time.monotonic() - started), 60)
-    say(f"The set-up took {minutes} min {seconds} s; the next run needs none.")
+    say(f"The set-up took {minutes} min {seconds} s; the next run of this command needs none.")
 
 
 @contextlib.contextmanager
@@ -504,11 +504,6 @@ def site(arguments):
 
 
 def bench(arguments):
-    if {"-h", "--help"} & set(arguments[:1]):
-        say("Usage: python3 course.py bench [ID ...]\n\n"
-            "Without an ID the whole table is measured, in a quarter of an hour. bench A E2 measures the\n"
-            "rows whose id begins so; a wrong id lists them all. bench seeds --help tells of the ten seeds.")
-        return 0
     set_up("bench")
     if not arguments:  # the whole table
         try:
@@ -676,6 +671,22 @@ WORDS = {
 }
 
 
+# What a word says of itself before anything is installed for it.
+MORE = {
+    "build": "All lessons are built when none is named. A cell that measures keeps its output, unless\n"
+             "--remeasure is given.",
+    "slides": "In place of NN a lecture's file may stand, such as those in docs/lectures; all decks are made\n"
+              "when nothing is named. --check steps through every slide in Chromium, and --pictures DIR also\n"
+              "saves a PNG of each state.",
+    "figures": "All lessons are run when none is named, in a quarter of an hour. --check also names what makes\n"
+               "a figure hard to read.",
+    "site": "--check opens every page in Chromium, without a network, and --pictures DIR also saves a PNG\n"
+            "of each.",
+    "bench": "Without an ID the whole table is measured, in a quarter of an hour. bench A E2 measures the\n"
+             "rows whose id begins so; a wrong id lists them all. bench seeds --help tells of the ten seeds.",
+}
+
+
 def usage():
     lines = ["Usage: python3 course.py WORD", ""]
     lines += [f"  {word + ' ' + takes:<30}{does}" for word, (_, takes, does) in WORDS.items()]
@@ -703,6 +714,9 @@ def main(arguments):
         advice = f"did you mean {' or '.join(near)}?" if near else "there are: " + ", ".join(WORDS)
         print(f"There is no word {word!r}; {advice}", file=sys.stderr)
         return 2
+    if word in MORE and rest[:1] in (["-h"], ["--help"]):
+        say(f"Usage: python3 course.py {word} {WORDS[word][1]}\n\n{MORE[word]}")
+        return 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started ends too
     try:
         return WORDS[word][0](rest)

@@ -682,9 +682,14 @@ def test_the_whole_table_brings_its_peers_and_some_rows_what_is_there(course, ch
 
 
 @posix
-def test_help_of_the_table_installs_nothing(course, checkout, capsys):
-    assert course.main(["bench", "--help"]) == 0
-    assert "bench [ID ...]" in capsys.readouterr().out
+@pytest.mark.parametrize("word, takes", [
+    ("bench", "[ID ...]"), ("build", "[NN ...] [--remeasure]"), ("slides", "[NN ...] [--check]"),
+    ("figures", "[NN ...] [--check]"), ("site", "[--check]"),
+])  # fmt: skip
+def test_help_of_a_word_installs_nothing(course, checkout, capsys, word, takes):
+    for asked in ("-h", "--help"):
+        assert course.main([word, asked]) == 0
+        assert f"{word} {takes}" in capsys.readouterr().out
     assert checkout.commands() == []
 
 
