@@ -1,9 +1,17 @@
+import itertools
+import re
+
+import lesson
+import numpy as np
 import pytest
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
 
 from attnlib import attention_steps, flash_accesses, machine_limits, standard_accesses
 from attnlib.analysis import roofline
 from attnlib.analysis.roofline import Limits, Step
+from attnlib.plots import curves
 
 
 def test_the_roof():
@@ -99,3 +107,44 @@ def test_accesses_are_of_the_order_that_the_paper_proves():
 def test_errors_are_sentences(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+# The figure of lesson 19, whose heights are measured
+
+
+@pytest.mark.parametrize("reached", [
+    lambda roof: roof, lambda roof: 0.01 * roof, lambda roof: 1e8, lambda roof: 2 * roof,
+], ids=["on the roof", "far below it", "at one height", "above it"])  # fmt: skip
+@pytest.mark.parametrize("limits", [Limits(148e9, 11e9), Limits(40e9, 20e9), Limits(2e12, 10e9)],
+                         ids=["early", "soon", "late"])  # fmt: skip
+def test_the_names_in_the_lessons_figure_meet_nothing(limits, reached):
+    cells = lesson.read(*lesson.find(["19"])).code_cells
+    sources = [cell.source for cell in cells if re.search("^def name_above|Which step waits", cell.source)]
+    whole, one = attention_steps(1024, 1024, 64), attention_steps(1, 2**17, 64)
+    steps = {"scores": whole["scores"], "softmax": whole["softmax"],
+             "tiles": whole["fused"], "one query": one["fused"]}  # fmt: skip
+    rates = {name: reached(limits.attainable(step.intensity)) for name, step in steps.items()}
+    names = {"np": np, "curves": curves, "limits": limits, "steps": steps, "rates": rates,
+             "show": lambda fig, alt: None}  # fmt: skip
+    exec("\n".join(sources), names)
+    fig = names["fig"]
+    FigureCanvasAgg(fig).draw()
+    (ax,) = fig.axes
+    texts = [text for text in ax.texts if text.get_text()]
+    # An annotation's own extent takes its line in.
+    boxes = {text.get_text(): Text.get_window_extent(text) for text in texts}
+    assert boxes.keys() == {*steps, "roof"}
+    labels = [*ax.get_xticklabels(), *ax.get_yticklabels(), ax.title, ax.xaxis.label, ax.yaxis.label]
+    around = [label.get_window_extent() for label in labels if label.get_text()]
+    spines = [ax.spines[side].get_window_extent() for side in ("left", "bottom")]
+    leaders = [text.arrow_patch.get_window_extent() for text in texts if text.get_text() != "roof"]
+    for one, other in itertools.combinations(boxes.values(), 2):
+        assert not one.overlaps(other)
+    for box in boxes.values():
+        assert 0 < box.x0 and box.x1 < fig.bbox.width
+        assert not any(box.overlaps(other) for other in (*around, *spines))
+        assert sum(box.padded(5).overlaps(leader) for leader in leaders) <= 1      # its own
+        for line in ax.lines:                              # the points and the roof
+            path = line.get_path().transformed(line.get_transform())
+            assert not path.interpolated(20).intersects_bbox(box.padded(5), filled=False)
+            assert not any(box.padded(5).contains(*place) for place in path.vertices)
