@@ -158,10 +158,12 @@ def test_cells_of_a_map_are_stored_as_they_are_and_not_as_pixels_of_one_size():
 def test_the_page_shows_each_figure_with_its_words_and_files(exported):
     assert page.write(exported) == 2
     text = (exported / "index.html").read_text(encoding="utf-8")
-    assert "Two bars, 苹果 &lt;first&gt;." in text and text.count("are under CC BY 2.0") == 1
+    assert '<p aria-hidden="true">Two bars, 苹果 &lt;first&gt;.</p>' in text
+    assert text.count("are under CC BY 2.0") == 1
     for name in ("07_01_where-does-q-look", "07_03_what-is-grey"):
-        assert f'src="{name}.svg"' in text
+        assert f'src="{name}.svg" alt="' in text
         assert all(f'href="{name}.{kind}"' in text for kind in ("svg", "png"))
+    assert 'alt="Two bars, 苹果 &lt;first&gt;." loading="lazy"' in text
     (exported / "index.html").unlink()
 
 
@@ -181,6 +183,10 @@ def test_the_page_opens_offline_and_shuts_no_reader_out_by_day_or_night(exported
             widths = tab.eval_on_selector_all("img", "all => all.map(image => image.naturalWidth)")
             assert len(widths) == 2 and min(widths) > 0
             grounds.add(tab.evaluate("getComputedStyle(document.body).backgroundColor"))
+            for width, columns in ((1280, 1), (1600, 2)):
+                tab.set_viewport_size({"width": width, "height": 900})
+                left = tab.eval_on_selector_all("img", "all => all.map(image => image.x)")
+                assert len(set(left)) == columns
             assert axe.faults(tab) == []
         assert failed == [] and all(url.startswith(tmp_path.as_uri()) for url in asked)
         assert len(grounds) == 2
