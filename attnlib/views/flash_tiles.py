@@ -14,6 +14,7 @@ from attnlib.datasets import running_example
 from attnlib.efficient.tiles import row_blocks
 from attnlib.plots._inputs import weight_text
 from attnlib.plots.style import FAINT, INK, PALETTE, WEIGHT_MAP, WIDTH, text_colour, use_style
+from attnlib.views.head import queries_and_keys
 from attnlib.views.view import View
 
 __all__ = ["tiles_view"]
@@ -69,7 +70,10 @@ def controls(widgets, queries, keys, step, causal):
 
 @use_style()
 def draw(queries, keys, step, causal):
-    """The figure and its words after so many tiles of one shape."""
+    """The figure and its words after ``step`` tiles of ``queries`` by ``keys`` words, each 1 to 8.
+
+    Raises ValueError for a side or a step that there is not.
+    """
     _check("queries", queries, WORDS, "words")
     _check("keys", keys, WORDS, "words")
     tiles = walk(queries, keys, causal)
@@ -126,26 +130,15 @@ class Tile(NamedTuple):
 
 
 @cache
-def head():
-    """Queries and keys of the lesson's head, (8, 4): a word asks, six times as loud, for what it needs."""
-    _, _, axes, x = running_example()
-    asks = {"action": "person", "number": "thing", "pointer": "thing", "quality": "pointer"}
-    offers = ("thing", "person", "pointer", "degree")
-    w_q = np.array([[6.0 * (asks.get(kind) == offer) for offer in offers] for kind in axes])
-    w_k = np.array([[1.0 * (kind == offer) for offer in offers] for kind in axes])
-    return x @ w_q, x @ w_k
-
-
-@cache
 def exact(causal):
     """The weights at one go; the values are one-hot, so that an output is a row of weights."""
-    return attention(*head(), np.eye(WORDS), causal=causal)
+    return attention(*queries_and_keys(), np.eye(WORDS), causal=causal)
 
 
 @cache
 def walk(queries, keys, causal):
     """Every tile in order, with the running maxima, sums and weights after it."""
-    q, k = head()
+    q, k = queries_and_keys()
     m, l, a = np.full(WORDS, -np.inf), np.zeros(WORDS), np.zeros((WORDS, WORDS))
     tiles = []
     for rows, met in row_blocks(WORDS, WORDS, (queries, keys), causal):

@@ -1,7 +1,5 @@
 """A mask painted by hand: where the weight goes that a query gave to what it may no longer see."""
 
-from functools import cache
-
 import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
@@ -14,12 +12,11 @@ from attnlib.datasets import running_example
 from attnlib.plots._inputs import weight_text
 from attnlib.plots.masks import _to_mask
 from attnlib.plots.style import DPI, FAINT, INK, PALETTE, TITLE, WEIGHT_MAP, WIDTH, text_colour, use_style
+from attnlib.views.head import queries_and_keys
 from attnlib.views.view import View
 
 __all__ = ["mask_view"]
 
-ASKS = {"action": "person", "number": "thing", "pointer": "thing", "quality": "pointer"}
-OFFERS = ("thing", "person", "pointer", "degree")
 TOKENS = running_example().zh
 N = len(TOKENS)
 EVERYTHING = np.ones((N, N), bool)
@@ -78,20 +75,12 @@ def _rows(mask):
     return tuple(map(tuple, mask.tolist()))
 
 
-@cache
-def projections():
-    """Queries and keys of the running example, (8, 4) each: a match scores 3, anything else 0."""
-    _, _, axes, x = running_example()
-    w_q = np.array([[6.0 * (ASKS.get(kind) == offer) for offer in OFFERS] for kind in axes])
-    w_k = np.array([[1.0 * (kind == offer) for offer in OFFERS] for kind in axes])
-    return x @ w_q, x @ w_k
-
-
 @use_style()
 def draw(mask):
-    """The figure and its words for one mask."""
+    """The figure and its words for one mask, (8, 8) booleans; ValueError or TypeError for another."""
     mask = _to_mask(mask, (N, N), "mask")
-    before, after = attention_weights(*projections()), attention_weights(*projections(), mask)
+    q, k = queries_and_keys()
+    before, after = attention_weights(q, k), attention_weights(q, k, mask)
     fig = Figure(figsize=(WIDTH, _HEIGHT / DPI))
     fig.set_layout_engine("none")  # all places are given, in pixels
     ax = fig.add_axes((0, 0, 1, 1), xlim=(0, WIDTH * DPI), ylim=(_HEIGHT, 0))

@@ -52,7 +52,7 @@ def controls(widgets, width, temperature):
 
 @use_style()
 def draw(width, temperature):
-    """The figure and its words at one width and one temperature."""
+    """The figure and its words at one of the `WIDTHS` and one of the `TEMPERATURES`."""
     weights = softmax(scores(width), temperature=temperature)
     fig = Figure(figsize=(WIDTH, HEIGHT))
     fig.set_layout_engine("none")  # all places are given: laying out takes longer than drawing

@@ -15,7 +15,8 @@ _INSTEAD = "<style>.jp-OutputArea-child:has(+ .jp-OutputArea-child .attn-view) {
 _PAGE = """<img class="attn-view" alt="" style="width:100%;max-width:{width}px"
  src="data:image/png;base64,{picture}">
 <p role="status" style="max-width:{width}px;line-height:1.5;font-size:15px">{words}</p>"""
-_REFUSED = '<p role="alert" style="line-height:1.5;font-size:15px"><b>{words}</b></p>'
+_REFUSED = """<p role="alert" style="line-height:1.5;font-size:15px"><b>{words}</b>
+ Below is the last figure that could be drawn.</p>"""
 
 
 class View:

@@ -15,7 +15,8 @@ from attnlib.efficient.tiles import row_blocks
 from attnlib.plots.notebook import drawn
 from attnlib.plots.style import PALETTE
 from attnlib.views import tiles_view
-from attnlib.views.flash_tiles import controls, draw, finished, head, held, moved, walk
+from attnlib.views.flash_tiles import controls, draw, finished, held, moved, walk
+from attnlib.views.head import queries_and_keys
 
 ZH = running_example().zh
 SHAPES = [(queries, keys) for queries in range(1, 9) for keys in range(1, 9)]
@@ -44,7 +45,7 @@ def heights(ax):
 
 def test_the_scores_are_those_of_the_lesson():
     """Links of four words, each three quarters of a row of weights."""
-    q, k = head()
+    q, k = queries_and_keys()
     wanted = np.zeros((8, 8))
     for asking, asked in (("吃了", "我"), ("一个", "苹果"), ("它", "苹果"), ("甜", "它")):
         wanted[ZH.index(asking), ZH.index(asked)] = 3
@@ -54,7 +55,7 @@ def test_the_scores_are_those_of_the_lesson():
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_shape_ends_at_attention(shape, causal):
-    q, k = head()
+    q, k = queries_and_keys()
     last = walk(*shape, causal)[-1]
     np.testing.assert_allclose(last.weights, attention(q, k, np.eye(8), causal=causal), atol=1e-12)
     out, lse = tiled_attention(q, k, np.eye(8), causal=causal, block=shape, return_lse=True)
@@ -66,7 +67,7 @@ def test_every_shape_ends_at_attention(shape, causal):
 @pytest.mark.parametrize("shape", [(1, 1), (3, 3), (8, 1), (5, 2), (2, 7)])
 def test_each_step_is_what_its_pairs_say(shape, causal):
     """Maximum, sum and weights made anew of all pairs that have met."""
-    q, k = head()
+    q, k = queries_and_keys()
     s, gone, tops = q @ k.T / 2, np.zeros((8, 8), bool), np.full(8, -np.inf)
     hidden = ~np.tri(8, dtype=bool) & causal
     ends = np.minimum(np.arange(8) // shape[0] * shape[0] + shape[0], 8) if causal else 8

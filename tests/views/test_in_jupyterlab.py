@@ -136,5 +136,7 @@ def test_a_control_moves_the_figure_and_its_words(page, name):
 
 @pytest.mark.browser
 def test_there_was_no_error_and_no_request_elsewhere(page):
+    """Asked last, of what the moves above have left; alone it is asked of the views as they came."""
+    assert page.locator(".attn-view").count() == len(MOVES)
     assert page.errors == []
     assert {re.match(r"\w+://([^/:]+)|\w+:", url)[1] for url in page.asked} <= {"127.0.0.1", None}
