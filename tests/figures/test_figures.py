@@ -32,18 +32,21 @@ show(fig, alt="A wall.")
 
 
 def lesson(folder, *sources):
-    """A notebook 07 with a code cell for each source, and a cell for a model that is not installed."""
-    absent = new_code_cell("import no_such_module", outputs=[new_output("display_data", {"image/png": ""})])
-    absent.metadata.update(tags=["needs-model"], attn={"needs": "no_such_module"})
-    first, *others = map(new_code_cell, sources)
+    """A notebook 07 with a code cell for each source, and after the first two that ask a model that is not
+    installed, one with a figure and one without."""
+    picture = new_output("display_data", {"image/png": ""})
+    absent = [new_code_cell("import no_such_module", outputs=outputs) for outputs in ([picture], [])]
+    for cell, needs in zip(absent, ("no_such_module", "no_such_module no_such_file"), strict=True):
+        cell.metadata.update(tags=["needs-model"], attn={"needs": needs})
+    first, *others = (new_code_cell(source, outputs=[picture]) for source in sources)
     path = folder / "07_small.ipynb"
-    cells = [new_markdown_cell("# 07 · A small one\n\nWords."), first, absent, *others]
+    cells = [new_markdown_cell("# 07 · A small one\n\nWords."), first, *absent, *others]
     path.write_text(writes(new_notebook(cells=cells)), encoding="utf-8")
     return path
 
 
 def export(path, folder, judged=False):
-    return figures.export(path, folder, judged, build, kernel)
+    return figures.export(path, folder, judged, build, kernel, "8 of 26 lessons")
 
 
 def contents(folder):
@@ -104,8 +107,8 @@ def test_a_second_run_gives_the_same_bytes_and_the_check_names_figure_and_fault(
     assert not export(lesson(tmp_path, SHOWN, PHOTOGRAPH), exported, judged=True)
     assert contents(exported) == before
     said = capsys.readouterr().out
-    assert "07 cell 3 is left out: no no_such_module here" in said
-    assert re.search(r"^07: 2 figures \(.* s\), 1 findings$", said, re.M)
+    assert re.search(r"^07: 2 figures \(.* s, 8 of 26 lessons\), 1 findings$", said, re.M)
+    assert "\n  1 more are left out: 2 cells ask for no_such_module, no_such_file\n" in said
     assert "07, 'What is grey?': the text 'tiny' has 6 points; 14 are needed" in said
 
 
@@ -113,7 +116,7 @@ def test_a_lesson_that_fails_is_said_and_leaves_its_figures_as_they_were(exporte
     before = contents(exported)
     assert not export(lesson(tmp_path, SHOWN, "1 / 0"), exported)
     assert contents(exported) == before
-    assert "07 stopped at cell 4 ('1 / 0'): ZeroDivisionError" in capsys.readouterr().out
+    assert "07 stopped at cell 5 ('1 / 0'): ZeroDivisionError" in capsys.readouterr().out
 
 
 def test_a_run_that_is_stopped_leaves_whole_files_only(tmp_path, monkeypatch):
@@ -127,6 +130,45 @@ def test_a_run_that_is_stopped_leaves_whole_files_only(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         export(lesson(tmp_path, SHOWN), folder)
     assert contents(folder) == {}
+
+
+def test_cells_without_a_figure_are_left_out_in_silence(tmp_path):
+    source = figures.lesson.read(lesson(tmp_path, SHOWN))
+    source.code_cells[1].outputs = []
+    assert not list(figures.without_a_model(source))
+
+
+def test_a_figure_is_missing_until_it_is_there_and_only_of_lessons_that_are(exported, tmp_path):
+    paths = [lesson(tmp_path, SHOWN, PHOTOGRAPH)]
+    assert figures.left_out(exported, paths) == {"07": 1}
+    assert figures.left_out(tmp_path, paths) == {}
+    for number in (1, 2):
+        (tmp_path / f"07_{number:02}_drawn.svg").touch()
+    assert figures.left_out(tmp_path, paths) == {}          # the third asks no model
+
+
+@pytest.mark.parametrize("numbers, first, places", [
+    ([], "All 26 lessons are run, which takes about a quarter of an hour.", 26),
+    (["7", "02"], "07 1 of 2 lessons", 2),
+], ids=["all", "two"])  # fmt: skip
+def test_how_long_it_takes_how_far_it_is_and_what_is_missing_are_said(
+    numbers, first, places, tmp_path, monkeypatch, capsys
+):
+    def exports(path, folder, judged, build, kernel, place):
+        print(path.name[:2], place)
+        (folder / f"{path.name[:2]}_01_of-many.svg").touch()
+        return True
+
+    monkeypatch.setattr(figures, "ROOT", tmp_path)
+    monkeypatch.setattr(figures, "export", exports)
+    assert figures.main(numbers) == 0
+    *lines, count, missing = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(first) and lines[-1].endswith(f" {places} of {places} lessons")
+    asking = "02" if numbers else "02 14 18"
+    assert re.match(r"Left out: \d of \d figures, which ask an optional model\. To draw them: pip ", missing)
+    assert missing.endswith(f'"gguf>=0.19" && python3 course.py figures {asking}')
+    text = (tmp_path / "figures" / "index.html").read_text(encoding="utf-8")
+    assert f"<code>python3 course.py figures {asking}</code>." in text
 
 
 def test_a_lesson_that_is_not_there_is_a_sentence():
@@ -159,7 +201,7 @@ def test_the_page_shows_each_figure_with_its_words_and_files(exported):
     assert page.write(exported) == 2
     text = (exported / "index.html").read_text(encoding="utf-8")
     assert '<p aria-hidden="true">Two bars, 苹果 &lt;first&gt;.</p>' in text
-    assert text.count("are under CC BY 2.0") == 1
+    assert text.count("are under CC BY 2.0") == 1 and "left out" not in text
     for name in ("07_01_where-does-q-look", "07_03_what-is-grey"):
         assert f'src="{name}.svg" alt="' in text
         assert all(f'href="{name}.{kind}"' in text for kind in ("svg", "png"))
@@ -167,11 +209,19 @@ def test_the_page_shows_each_figure_with_its_words_and_files(exported):
     (exported / "index.html").unlink()
 
 
+def test_the_page_says_what_is_missing(exported):
+    page.write(exported, 1, ["pip install", "course.py figures 07"])
+    text = (exported / "index.html").read_text(encoding="utf-8")
+    assert "1 of 3 figures is left out" in text
+    assert "To draw them: <code>pip install</code>, then <code>course.py figures 07</code>.</p>" in text
+    (exported / "index.html").unlink()
+
+
 @pytest.mark.browser
 def test_the_page_opens_offline_and_shuts_no_reader_out_by_day_or_night(exported, tmp_path):
     for path in (*exported.iterdir(), *figures.BESIDE):
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    page.write(tmp_path)
+    page.write(tmp_path, 1, ["pip install"])
     with browser.launched(browser.find_browser()) as chromium, browser.fresh_page(chromium) as tab:
         asked, failed, grounds = [], [], set()
         tab.on("request", lambda request: asked.append(request.url))

@@ -7,14 +7,18 @@ from jinja2 import Environment, FileSystemLoader
 from PIL import Image
 
 
-def write(folder):
-    """Write index.html beside the figures, from what each PNG says of itself. How many there are."""
+def write(folder, lost=0, commands=()):
+    """Write index.html beside the figures, from what each PNG says of itself. How many there are.
+
+    ``lost`` figures are not in the folder; the commands draw them.
+    """
     figures = [read(path) for path in sorted(folder.glob("[0-9][0-9]_*.png"))]
     lessons = [(heading, list(group)) for heading, group in itertools.groupby(figures, lambda f: f["lesson"])]
     # Blocks leave no lines of their own, and texts cannot become markup.
     pages = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True,
                         trim_blocks=True, lstrip_blocks=True)  # fmt: skip
-    text = pages.get_template("index.html.j2").render(lessons=lessons, count=len(figures))
+    text = pages.get_template("index.html.j2").render(lessons=lessons, count=len(figures), lost=lost,
+                                                      commands=commands)  # fmt: skip
     part = folder / ".index.html.part"
     part.write_text(text, encoding="utf-8")
     part.replace(folder / "index.html")
