@@ -5,6 +5,7 @@ import re
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 from bs4 import BeautifulSoup, SoupStrainer
 
@@ -57,6 +58,24 @@ def test_a_lesson_brings_its_pictures_words_and_leaves_the_lecturers_notes_out(b
         assert shown == wanted, path.name
         assert "For the lecturer" not in text
         assert len(page.select("summary")) >= read.text.count("<details>")
+
+
+def test_below_a_view_that_stands_still_is_how_it_moves(book):
+    moving = 0
+    for path in LESSONS:
+        views = sum("from attnlib.views import" in cell.source for cell in lesson.read(path).code_cells)
+        if views:
+            said = soup(book / f"{path.stem}.html").select("article .cell:has(img) + .moves code")
+            assert [code.text for code in said] == views * [f"python3 course.py lab {path.name[:2]}"]
+        moving += views
+    assert moving > 0
+
+
+def test_a_view_is_what_a_code_cell_ends_in():
+    code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
+    assert pages.ends_in_a_view(code("from attnlib.views import mask_view\n\nmask_view()\n"))
+    for cell in (code("still = mask_view()"), code("mask_view()\nprint()"), code(""), text("mask_view()")):
+        assert not pages.ends_in_a_view(cell)
 
 
 def test_the_front_page_leads_to_every_lesson_and_has_the_map(book):

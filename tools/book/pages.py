@@ -9,12 +9,14 @@ import lesson
 import nbformat
 from deck.page import copy_wheels
 
+from attnlib import views
 from attnlib.plots import lesson_map
 from attnlib.plots.course_map import LESSONS, PARTS, lines_of_need
 from attnlib.plots.notebook import png
 
 ROOT = Path(__file__).resolve().parents[2]
 TERM_TABLE = re.compile(r"^\| term \| 术语 \| here \|\n\|[-| ]+\|\n((?:\|.*\|\n?)+)", re.M)
+MOVES = '<p class="moves">This figure moves in JupyterLab: <code>python3 course.py lab {}</code></p>'
 
 
 @dataclass
@@ -35,7 +37,7 @@ def write_source(folder, paths):
     """Write what Sphinx reads into an empty folder. Returns the pages of the lessons."""
     pages = [lesson_page(path) for path in paths]
     for page in pages:
-        text = nbformat.writes(with_alternatives(page.lesson.notebook))
+        text = nbformat.writes(as_shown(page.lesson))
         (folder / page.lesson.path.name).write_text(text, encoding="utf-8")
     (folder / "first_map.png").write_bytes((ROOT / "docs" / "first_map.png").read_bytes())
     (folder / "course_map.png").write_bytes(png(lesson_map()))
@@ -57,14 +59,25 @@ def lesson_page(path):
     return Page(read, title[1], aim[1][0].upper() + aim[1][1:], rows)
 
 
-def with_alternatives(notebook):
-    """The notebook with each picture's words where Sphinx looks for them."""
-    for cell in notebook.cells:
+def as_shown(lesson):
+    """The notebook with each picture's words where Sphinx looks for them, and how a still view moves."""
+    cells = []
+    for cell in lesson.cells:
+        cells.append(cell)
         for output in cell.get("outputs", ()):
             alt = output.get("metadata", {}).get("image/png", {}).get("alt")
             if alt:
                 cell.metadata["mystnb"] = {"image": {"alt": alt}}
-    return notebook
+        if ends_in_a_view(cell):
+            text = MOVES.format(lesson.number)
+            cells.append(nbformat.v4.new_markdown_cell(text, id=f"{cell.id}-moves"))
+    return nbformat.from_dict({**lesson.notebook, "cells": cells})
+
+
+def ends_in_a_view(cell):
+    """Whether a cell shows a view: its last line calls a function of `attnlib.views`."""
+    called = cell.source.rstrip().split("\n")[-1].partition("(")[0]
+    return cell.cell_type == "code" and called in views.__all__
 
 
 def front(pages):
