@@ -110,6 +110,14 @@ def test_words_are_english_stems_and_stretches_of_chinese():
     assert not language.word_filter("the")
 
 
+def test_a_joined_name_is_its_parts_too():
+    split = words.EnglishAndChinese({}).split
+    assert split("FlashAttention") == ["FlashAttention", "Flash", "Attention"]
+    assert split("RMSNorm") == ["RMSNorm", "RMS", "Norm"]
+    for whole in ("ReLU", "GPUs", "BERT", "Llama3", "sliding_window"):
+        assert split(whole) == [whole]
+
+
 def test_the_index_of_words_has_the_chinese_of_the_tables(book):
     text = (book / "searchindex.js").read_text(encoding="utf-8")
     terms = json.loads(text[text.index("(") + 1 : text.rindex(")")])["terms"]
@@ -228,6 +236,45 @@ def test_without_scripts_a_page_has_its_words_formulas_and_grounds(book, chromiu
         assert ground == "rgb(243, 244, 245)"
     finally:
         context.close()
+
+
+@pytest.fixture
+def found(page, book):
+    """Asks the search, and gives the numbers of the lessons that it found, in their order."""
+
+    def ask(query):
+        page.goto(f"{(book / 'search.html').as_uri()}?q={query}")
+        page.wait_for_selector("#search-results h2 + p")
+        links = page.locator("#search-results li > a")
+        return links.evaluate_all("all => all.map(link => link.getAttribute('href').slice(0, 2))")
+
+    return ask
+
+
+@pytest.mark.browser
+def test_a_name_is_found_joined_and_in_parts(found):
+    assert found("flash attention") == found("FlashAttention")
+    for lesson_number, names in (("19", "flash attention, flashattention"), ("22", "pola former, PolaFormer"),
+                                 ("23", "mini max, MiniMax"), ("17", "big bird, BigBird")):  # fmt: skip
+        for name in names.split(", "):
+            assert found(name)[0] == lesson_number, name
+
+
+@pytest.mark.browser
+def test_the_lesson_of_a_name_comes_before_those_that_say_it(found):
+    for query, first in (("softmax saturation", "07"), ("linear attention", "20"), ("hardware", "19")):
+        assert found(query)[0] == first, query
+
+
+@pytest.mark.browser
+def test_the_subjects_chinese_words_lead_to_their_lessons(found):
+    for number, chinese in (
+        ("01", "注意力 查询 键 值"), ("05", "归一化 归一化指数函数"), ("06", "缩放"), ("07", "梯度"),
+        ("08", "掩码 滑动窗口"), ("09", "多头 多头注意力"), ("10", "位置编码"), ("11", "自注意力"),
+        ("15", "缓存"), ("20", "线性注意力"),
+    ):  # fmt: skip
+        for word in chinese.split():
+            assert number in found(word), word
 
 
 @pytest.mark.browser

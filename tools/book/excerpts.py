@@ -1,4 +1,4 @@
-"""The words of every page in one script, from which the search shows those around what it found.
+"""The words of every page in one script: the search orders what it found by them, and shows those around.
 
 Sphinx's search would fetch the pages themselves, which a browser refuses to a page from a file.
 """
@@ -9,13 +9,23 @@ from pathlib import Path
 
 from docutils import nodes
 
-SCRIPT = """const PAGES = %s;
+SCRIPT = r"""const PAGES = %s;
 window.fetch = async (address) => new Response(PAGES[address.split("/").pop()]);
 
 // Sphinx looks for the stems of what was asked, and a text has words: "rotari" stands in none.
+const asked = splitQuery(new URLSearchParams(location.search).get("q") || "");
+// The words one after the other, joined or not: "flash attention" is FlashAttention too.
+const phrase = new RegExp(asked.join("[^\\p{L}\\p{N}]*"), "giu");
+const said = (text) => text.replace(/<[^>]*>/g, " ").match(phrase) || [];
+
 const summary = Search.makeSearchSummary;
-const asked = (new URLSearchParams(location.search).get("q") || "").split(/\\s+/).filter(Boolean);
-Search.makeSearchSummary = (page, stems, anchor) => summary(page, [...stems, ...asked], anchor);
+Search.makeSearchSummary = (page, stems, anchor) =>
+  summary(page, [...stems, ...asked, ...said(page).slice(0, 1)], anchor);
+
+// Sphinx goes by a page's best word: any heading with "attention" will do for "flash attention". Before that
+// counts whether the file of a lesson has the name that was asked for, and then how often a page says it.
+Scorer.score = ([page, , , , score]) =>
+  1000 * said(page).length + said(PAGES[`${page}.html`]).length + score / 100;
 """
 
 
