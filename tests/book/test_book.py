@@ -278,6 +278,30 @@ def test_the_subjects_chinese_words_lead_to_their_lessons(found):
 
 
 @pytest.mark.browser
+def test_words_are_marked_on_a_page_that_was_found_and_on_no_other(page, book, found):
+    hide, marks = page.locator(".highlight-link"), page.locator("article .highlighted")
+    lesson_07 = (book / "07_softmax_saturation.html").as_uri()
+    assert found("saturation")
+    page.goto(lesson_07)
+    page.wait_for_timeout(100)  # Sphinx marks after 10 ms
+    assert not marks.count() and not hide.count()
+    found("saturation")
+    page.locator("#search-results a[href^='07_']").first.click()
+    hide.wait_for()
+    assert marks.count()
+    hide.locator("a").click()
+    assert not marks.count() and not hide.count()
+
+
+@pytest.mark.browser
+def test_where_nothing_is_marked_nothing_can_be_hidden(page):
+    page.evaluate("localStorage.setItem('sphinx_highlight_terms', 'zzyzx')")
+    page.reload()
+    page.wait_for_timeout(100)
+    assert not page.locator(".highlight-link").is_visible()
+
+
+@pytest.mark.browser
 def test_a_word_that_is_not_found_is_a_finding(book, chromium):
     found = check.check_search(chromium, book, "zzyzx", "07_")
     assert found == ["search for zzyzx: 0 pages, and 07_ is not among them"]

@@ -26,6 +26,17 @@ Search.makeSearchSummary = (page, stems, anchor) =>
 // counts whether the file of a lesson has the name that was asked for, and then how often a page says it.
 Scorer.score = ([page, , , , score]) =>
   1000 * said(page).length + said(PAGES[`${page}.html`]).length + score / 100;
+
+// Sphinx would mark what was asked in whatever page is opened next. Here it is one of those that were found.
+const MARKED = "sphinx_highlight_terms";
+const parse = Search._parseQuery;
+Search._parseQuery = (query) => {
+  const parsed = parse(query), words = localStorage.getItem(MARKED);
+  localStorage.removeItem(MARKED);
+  for (const press of ["click", "auxclick"])
+    Search.output.addEventListener(press, () => localStorage.setItem(MARKED, words));
+  return parsed;
+};
 """
 
 
