@@ -66,7 +66,7 @@ def lesson():
         text("A badge."),
         code("%matplotlib inline", kind="skip"),
         text("# 07 · A *small* lesson\n\n| term | 术语 |\n|---|---|\n| $q_i$ | 查询 |", "slide"),
-        text("*For the lecturer, 2 min.* Write $q$ on the board.", "notes"),
+        text("*For the lecturer, 2 min.* Write $n^{\\Delta} \\cdot e^3$, not $\\frac{1}{2}$.", "notes"),
         text("## Prose and code\n\nA [paper](https://arxiv.org/abs/1409.0473) costs \\$5 or \\$6.",
              "subslide"),
         code("print(1)", new_output("stream", text="printed\n")),
@@ -132,7 +132,8 @@ def test_what_the_hall_does_not_need_is_left_out(soup):
 def test_notes_and_minutes(small, soup):
     notes = soup.select("section[data-number] > aside.notes[data-minutes]")
     assert [note["data-minutes"] for note in notes] == ["2", "3"]
-    assert notes[0].get_text().strip() == "For the lecturer, 2 min. Write $q$ on the board."
+    assert notes[0].decode_contents().strip() == (
+        "<p><em>For the lecturer, 2 min.</em> Write n<sup>Δ</sup> · e<sup>3</sup>, not $\\frac{1}{2}$.</p>")
     assert small.minutes == 5
     assert [s["data-timing"] for s in soup.select("section[data-number]")] == ["120", "180", "0", "0"]
 

@@ -249,6 +249,20 @@ class Renderer(IPythonRenderer):
         return self.block_math(f"\\begin{{{name}}}{body}\\end{{{name}}}")
 
 
+class NotesRenderer(IPythonRenderer):
+    """Markdown for the speaker's window, which has no MathJax: short formulas in letters, others as written."""
+
+    SIGNS = {"cdot": "· ", "ln": "ln ", "sqrt": "√", "top": "T", "pi": "π", "gamma": "γ", "Delta": "Δ",
+             "sigma": "σ"}  # fmt: skip
+
+    def inline_math(self, body):
+        text = re.sub(r"\\([A-Za-z]+) ?", lambda found: self.SIGNS.get(found[1], found[0]), body)
+        if "\\" in text:
+            return f"${html.escape(body)}$"
+        raised = re.sub(r"\^(?:\{([^{}]*)\}|(\w))", r"<sup>\1\2</sup>", html.escape(text))
+        return raised.replace("{", "").replace("}", "")
+
+
 class Exporter(HTMLExporter):
     """nbconvert's HTML with this folder's template."""
 
@@ -258,8 +272,7 @@ class Exporter(HTMLExporter):
 
     @pass_context
     def notes2html(self, context, source):
-        # Formulas stay as text: the speaker's window has no MathJax.
-        return rendered(IPythonRenderer, context, source)
+        return rendered(NotesRenderer, context, source)
 
     def default_filters(self):
         yield from super().default_filters()
