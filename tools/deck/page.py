@@ -249,8 +249,8 @@ class Renderer(IPythonRenderer):
         return self.block_math(f"\\begin{{{name}}}{body}\\end{{{name}}}")
 
 
-class NotesRenderer(IPythonRenderer):
-    """Markdown for the speaker's window, which has no MathJax: short formulas in letters, others as written."""
+class LettersRenderer(IPythonRenderer):
+    """Markdown whose short formulas are letters, for a small line and for a window without MathJax."""
 
     SIGNS = {"cdot": "· ", "ln": "ln ", "sqrt": "√", "top": "T", "pi": "π", "gamma": "γ", "Delta": "Δ",
              "sigma": "σ"}  # fmt: skip
@@ -271,12 +271,12 @@ class Exporter(HTMLExporter):
         return rendered(Renderer, context, source)
 
     @pass_context
-    def notes2html(self, context, source):
-        return rendered(NotesRenderer, context, source)
+    def letters2html(self, context, source):
+        return rendered(LettersRenderer, context, source)
 
     def default_filters(self):
         yield from super().default_filters()
-        yield "notes2html", self.notes2html
+        yield "letters2html", self.letters2html
         yield "alt_text", alt_text
         yield "one_blank_line", lambda source: re.sub(r"\n{3,}", "\n\n", source)
         yield "one_line", lambda data: data.replace("\n", "")
