@@ -601,6 +601,7 @@ def jupyter_command(name, ip, port, options):
         f"--ServerApp.ip={ip}", f"--ServerApp.port={port}", "--ServerApp.port_retries=0",
         "--ServerApp.answer_yes=True",  # Ctrl-C ends it without a question
         "--Application.log_level=ERROR",  # its warnings are of no use to a learner
+        "--KernelManager.transport_encryption=auto",  # without it each kernel warns of eavesdroppers
     ]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")
