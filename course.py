@@ -674,17 +674,18 @@ WORDS = {
 
 # What a word says of itself before anything is installed for it.
 MORE = {
-    "build": "All lessons are built when none is named. A cell that measures keeps its output, unless\n"
-             "--remeasure is given.",
-    "slides": "In place of NN a lecture's file may stand, such as those in docs/lectures; all decks are made\n"
-              "when nothing is named. --check steps through every slide in Chromium, and --pictures DIR also\n"
-              "saves a PNG of each state.",
-    "figures": "All lessons are run when none is named, in a quarter of an hour. --check also names what makes\n"
-               "a figure hard to read.",
-    "site": "--check opens every page in Chromium, without a network, and --pictures DIR also saves a PNG\n"
-            "of each.",
-    "bench": "Without an ID the whole table is measured, in a quarter of an hour. bench A E2 measures the\n"
-             "rows whose id begins so; a wrong id lists them all. bench seeds --help tells of the ten seeds.",
+    "build": "All lessons are built when none is named. A cell that measures keeps its output,\n"
+             "unless --remeasure is given.",
+    "slides": "In place of NN a lecture's file may stand, such as those in docs/lectures; all decks\n"
+              "are made when nothing is named. --check steps through every slide in Chromium, and\n"
+              "--pictures DIR also saves a PNG of each state.",
+    "figures": "All lessons are run when none is named, in a quarter of an hour. --check also names\n"
+               "what makes a figure hard to read.",
+    "site": "--check opens every page in Chromium, without a network, and --pictures DIR also\n"
+            "saves a PNG of each.",
+    "bench": "Without an ID the whole table is measured, in a quarter of an hour. bench A E2\n"
+             "measures the rows whose id begins so; a wrong id lists them all. bench seeds --help\n"
+             "tells of the ten seeds.",
 }
 
 
