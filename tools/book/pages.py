@@ -85,8 +85,8 @@ def front(pages):
     by_number = {page.lesson.number: page for page in pages}
     lines = [
         "# Self-attention, from a dictionary to long contexts", "",
-        "Attention, built step by step. Each lesson begins with a situation, lets you predict, runs, and "
-        "explains.", "",
+        "Attention (注意力机制), built step by step. Each lesson begins with a situation, lets you predict, "
+        "runs, and explains.", "",
         f"**[Begin with lesson {pages[0].lesson.number}]({pages[0].name}.ipynb)**, follow the "
         "[map](#what-leads-to-what), or look a word up in the [index of terms](terms.md), English and "
         "Chinese.", "",
