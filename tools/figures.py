@@ -159,13 +159,14 @@ def left_out(folder, paths=None):
 
 
 def replace(folder, number, figures):
-    """Give the lesson's new files their names, and remove those of an earlier run."""
+    """Name the lesson's new files and remove those of an earlier run. A user's own files stay."""
     new = {f"{figure.name}.{kind}": figure.files.with_suffix(f".{kind}")
            for figure in figures for kind in ("svg", "png")}
     for name, file in new.items():
         file.replace(folder / name)
-    for old in folder.glob(f"{number}_*"):
-        if old.name not in new:
+    ours = re.compile(rf"{number}_\d\d(_[\w-]+)?\.(svg|png)")
+    for old in folder.iterdir():
+        if ours.fullmatch(old.name) and old.name not in new:
             old.unlink()
 
 

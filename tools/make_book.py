@@ -74,11 +74,18 @@ def build(pages, Sphinx, paths, folder):
             shutil.copyfile(page.lesson.path, target)
             pages.write_as_script(target)
         pages.copy_parts(new / "_static")
+        # Whole beside it and then renamed, so that a book is never half there.
+        whole = folder.with_name(f".{folder.name}-new")
+        shutil.rmtree(whole, ignore_errors=True)
+        shutil.copytree(new, whole)
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(new, folder)
+        whole.rename(folder)
     return None if app._warncount else lessons
 
 
 if __name__ == "__main__":
     sys.stdout.reconfigure(errors="replace")    # a Windows console may not know the lesson's words
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("Stopped.")

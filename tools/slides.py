@@ -22,7 +22,11 @@ def main(arguments=None):
     if options.check and not path:
         return "--check needs Chromium or Chrome, and neither was found: install chromium."
     try:
-        decks = [build(page, lecture, path) for path in sources(options.lessons)]
+        paths = list(dict.fromkeys(sources(options.lessons)))
+        refuse_twins(paths)
+        if options.pictures:
+            options.pictures.mkdir(parents=True, exist_ok=True)
+        decks = [build(page, lecture, path) for path in paths]
     except (LookupError, page.DeckError) as error:
         return str(error)
     except OSError as error:
@@ -59,6 +63,17 @@ def sources(asked):
     return found
 
 
+def refuse_twins(paths):
+    """Each deck has a folder of its own in slides/, by the name of its file."""
+    names = [path.stem for path in paths]
+    for name in names:
+        if not name.strip("."):
+            raise LookupError(f"A lecture cannot be called {name!r}; give its file another name.")
+        if names.count(name) > 1:
+            raise LookupError(f"Two of these are called {name!r}, and their decks would have one folder; "
+                              "give one of the files another name.")  # fmt: skip
+
+
 def build(page, lecture, path):
     notebook = lecture.composed(path) if path.suffix == ".toml" else page.read(path)
     deck = page.write_deck(notebook, path, ROOT / "slides" / path.stem)
@@ -76,6 +91,8 @@ def finish(browser, chromium, deck, options):
         print(pdf)
     except browser.NotOpened as error:
         print(f"no PDF: {error}; --check says more")
+    except OSError as error:
+        print(f"no PDF: {error}; close it where it is open, and run this again")
     if not options.check:
         return []
     report = browser.check(chromium, deck.folder, options.pictures and options.pictures / name)
@@ -92,4 +109,7 @@ def finish(browser, chromium, deck, options):
 
 if __name__ == "__main__":
     sys.stdout.reconfigure(errors="replace")    # a Windows console may not know the lesson's words
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("Stopped. What was named is whole.")

@@ -4,6 +4,7 @@ __all__ = ["cut"]
 
 _WIDE = str.maketrans(",?", "，？")
 _NAMED = 3  # pieces, and words near them, that an error names
+_LONGEST = 20  # signs of a word that is not known
 
 
 def cut(text, words):
@@ -75,4 +76,5 @@ def _near(strange, known):
 
 
 def _some(words):
+    words = [word if len(word) <= _LONGEST else f"{word[:_LONGEST]}…" for word in words]
     return ", ".join(words[:_NAMED]) + (f" and {len(words) - _NAMED} more" if len(words) > _NAMED else "")

@@ -87,8 +87,9 @@ def draw(queries, keys, step, causal):
 
 
 def _check(name, value, most, what):
-    if not 1 <= value <= most:
-        raise ValueError(f"{name} must be 1 to {most}, as there are {most} {what}; got {value}")
+    if type(value) is not int or not 1 <= value <= most:
+        raise ValueError(f"{name} must be an integer from 1 to {most}, as there are {most} {what}; "
+                         f"got {value!r}")  # fmt: skip
 
 
 def _words(queries, keys, step, causal):

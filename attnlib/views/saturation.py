@@ -53,6 +53,9 @@ def controls(widgets, width, temperature):
 @use_style()
 def draw(width, temperature):
     """The figure and its words at one of the `WIDTHS` and one of the `TEMPERATURES`."""
+    for name, value, known in (("width", width, WIDTHS), ("temperature", temperature, TEMPERATURES)):
+        if value not in known:
+            raise ValueError(f"{name} must be one of {', '.join(f'{v:.3g}' for v in known)}; got {value}")
     weights = softmax(scores(width), temperature=temperature)
     fig = Figure(figsize=(WIDTH, HEIGHT))
     fig.set_layout_engine("none")  # all places are given: laying out takes longer than drawing

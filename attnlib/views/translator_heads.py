@@ -117,8 +117,9 @@ def controls(widgets, sentence, attention, asks):
 def draw(sentence, attention, asks):
     """The figure and its words: a sentence, one of ``ATTENTIONS``, and which row asks, from 1 on."""
     looks = looks_of(sentence, attention)
-    if not 1 <= asks <= len(looks.rows):
-        raise ValueError(f"asks must be from 1 to {len(looks.rows)}, for so many rows there are; got {asks}")
+    if type(asks) is not int or not 1 <= asks <= len(looks.rows):
+        raise ValueError(f"asks must be an integer from 1 to {len(looks.rows)}, for so many rows there are; "
+                         f"got {asks!r}")  # fmt: skip
     fig = Figure(figsize=(WIDTH, HEIGHT))
     fig.set_layout_engine("none")  # all places are given: laying out takes longer than drawing
     page = fig.add_axes((0, 0, 1, 1))
@@ -255,6 +256,8 @@ def _shown(word, following):
 
 def looks_of(sentence, attention):
     """The attention over the sentence, as far as it can be drawn: a long translation is cut off."""
+    if attention not in ATTENTIONS:
+        raise ValueError(f"attention must be one of {', '.join(ATTENTIONS)}; got {attention!r}")
     zh = cut(sentence, vocabulary())
     if len(zh) > MOST:
         raise ValueError(f"The sentence has {len(zh)} words, and at most {MOST} can be drawn; leave some out")

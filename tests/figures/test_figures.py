@@ -59,14 +59,17 @@ def exported(tmp_path_factory):
     folder = tmp_path_factory.mktemp("figures")
     (folder / "07_02_of-an-earlier-run.svg").touch()
     (folder / "08_01_of-another-lesson.svg").touch()
+    (folder / "07_of the user.txt").touch()
+    Image.new("RGB", (2, 2)).save(folder / "99_01_of-the-user.png")
     assert export(lesson(tmp_path_factory.mktemp("notebooks"), SHOWN, PHOTOGRAPH), folder)
     return folder
 
 
-def test_figures_are_numbered_as_in_the_lesson_and_old_ones_are_gone(exported):
+def test_figures_are_numbered_as_in_the_lesson_and_old_ones_are_gone_but_no_file_of_the_users(exported):
     assert sorted(contents(exported)) == [
         "07_01_where-does-q-look.png", "07_01_where-does-q-look.svg",
-        "07_03_what-is-grey.png", "07_03_what-is-grey.svg", "08_01_of-another-lesson.svg",
+        "07_03_what-is-grey.png", "07_03_what-is-grey.svg", "07_of the user.txt",
+        "08_01_of-another-lesson.svg", "99_01_of-the-user.png",
     ]  # fmt: skip
 
 

@@ -244,6 +244,21 @@ def test_a_deck_without_minutes_has_no_clock(tmp_path):
     assert [span.get_text() for span in soup.footer("span")] == ["One", "", "1 / 1"]
 
 
+def test_a_second_build_replaces_the_deck_and_an_earlier_pdf(tmp_path):
+    deck = deck_of([text("# One", "slide")], tmp_path)
+    (deck.folder / f"{deck.folder.name}.pdf").touch()
+    (deck.folder / "lib" / "of-an-earlier-deck.js").touch()
+    (deck.folder / "lib.new").mkdir()       # of a build that was stopped
+    (deck.folder / "of-the-user.txt").touch()
+    again = deck_of([text("# Two", "slide")], tmp_path)
+    assert again.folder == deck.folder
+    assert {path.name for path in deck.folder.iterdir()} - {"deck.ipynb"} == {
+        "index.html", "lib", "of-the-user.txt"}
+    assert not (deck.folder / "lib" / "of-an-earlier-deck.js").exists()
+    soup = BeautifulSoup((deck.folder / "index.html").read_text(encoding="utf-8"), "html.parser")
+    assert soup.title.text == "Two" and "JavaScript" in soup.noscript.text
+
+
 def test_alternative_text_reaches_the_picture(soup):
     assert [image["alt"] for image in soup("img")] == ["A line rises."]
 

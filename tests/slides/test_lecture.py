@@ -55,6 +55,14 @@ def test_parts_come_in_the_order_of_the_file_and_open_columns(tmp_path):
         ("[[part", "own.toml is no TOML file"),
         ("", "own.toml has no part"),
         ('[[part]]\ntext = "# A"', "part 1 must have lesson and slides, or text and notes; it has text"),
+        ("[part]\nlesson = '06'", "each part must begin with [[part]], in two pairs of brackets"),
+        ("part = [1]", "each part must begin with [[part]], in two pairs of brackets"),
+        ('title = "A"\n' + PART, "own.toml has title; it must have nothing but [[part]]"),
+        (PART.replace('"06"', "6"), "part 1: lesson must be words in quotes; it is 6"),
+        (PART.replace('["A walk of d steps"]', '"A walk"'), "slides must be a list of headings"),
+        (PART.replace('["A walk of d steps"]', "[]"), "list of headings in quotes; it is []"),
+        (PART.replace('steps"', 'steps", "A walk of d steps"'), "names the slide 'A walk of d steps' twice"),
+        ('[[part]]\ntext = " "\nnotes = "b"', "part 1: text must be words in quotes; it is ' '"),
         (PART.replace("06", "77"), "own.toml: There is no lesson 77"),
         (PART.replace("walk", "run"), "lesson 06 has no slide 'A run of d steps'. It has: "),
     ],
@@ -66,7 +74,23 @@ def test_what_is_wrong_is_said_in_a_sentence(tmp_path, text, sentence):
 
 def test_the_command_says_it_too(tmp_path):
     assert "has no part" in slides.main([str(made(tmp_path, ""))])
-    assert "There is no lecture" in slides.main([str(tmp_path / "absent.toml")])
+    folder = tmp_path / "folder.toml"
+    folder.mkdir()
+    for absent in (tmp_path / "absent.toml", folder):
+        assert "There is no lecture" in slides.main([str(absent)])
+
+
+def test_a_mark_at_the_files_beginning_is_no_error(tmp_path):
+    (tmp_path / "own.toml").write_text(PART, encoding="utf-8-sig")
+    assert headings(lecture.composed(tmp_path / "own.toml"))[0] == "A walk of d steps"
+
+
+def test_two_decks_never_share_a_folder(tmp_path):
+    other = made(tmp_path, PART).rename(tmp_path / "01_lookup_to_attention.toml")
+    told = slides.main(["01", str(other)])
+    assert "Two of these are called '01_lookup_to_attention'" in told
+    dots = other.rename(tmp_path / "...toml")
+    assert "cannot be called '..'" in slides.main([str(dots)])
 
 
 def test_a_lecture_takes_its_time():

@@ -55,6 +55,8 @@ def test_what_is_no_word_is_named_with_the_words_near_it():
         cut("喜欢了", words)
     with pytest.raises(ValueError, match="^No word is known for I, eat, two and 1 more; near it: 苹果$"):
         cut("I eat two 苹", words)
+    with pytest.raises(ValueError, match="^No word is known for x{20}…, and no word"):
+        cut("x" * 10_000, words)
     with pytest.raises(ValueError, match="^No word is known for <start>,"):
         cut("<start>我", words)
 

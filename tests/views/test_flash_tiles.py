@@ -204,10 +204,11 @@ def test_words_say_by_how_much_a_wrong_walk_is_off(monkeypatch):
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ((0, 3, 1), "queries must be 1 to 8, as there are 8 words; got 0"),
-        ((3, 9, 1), "keys must be 1 to 8, as there are 8 words; got 9"),
-        ((3, 3, 0), "step must be 1 to 9, as there are 9 tiles; got 0"),
-        ((3, 3, 10), "step must be 1 to 9, as there are 9 tiles; got 10"),
+        ((0, 3, 1), "queries must be an integer from 1 to 8, as there are 8 words; got 0"),
+        ((3, 9, 1), "keys must be an integer from 1 to 8, as there are 8 words; got 9"),
+        ((3.0, 3, 1), "queries must be an integer from 1 to 8, as there are 8 words; got 3.0"),
+        ((3, 3, 0), "step must be an integer from 1 to 9, as there are 9 tiles; got 0"),
+        ((3, 3, 10), "step must be an integer from 1 to 9, as there are 9 tiles; got 10"),
     ],
 )
 def test_what_is_out_of_range_is_said(values, sentence):

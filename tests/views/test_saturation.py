@@ -1,5 +1,7 @@
 """Width and temperature: the map against a computation of its own, and words that say what is drawn."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -74,3 +76,12 @@ def test_every_stop_of_both_controls_can_be_drawn_at_one_size():
     assert [value for _, value in temperature.options] == [*TEMPERATURES]
     temperature.value, width.value = TEMPERATURES[-1], WIDTHS[-1]
     assert "Width 1024, temperature 256" in page.value
+
+
+@pytest.mark.parametrize("width, temperature, sentence", [
+    (3, 1.0, "width must be one of 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1.02e+03; got 3"),
+    (64, 3.0, "temperature must be one of 0.25, "),
+])  # fmt: skip
+def test_what_no_slider_has_is_refused(width, temperature, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        draw(width=width, temperature=temperature)

@@ -169,7 +169,7 @@ def test_what_cannot_be_drawn_is_said_in_a_sentence(view):
     with pytest.raises(ValueError, match="^The sentence has 11 words, and at most 10 can be drawn"):
         view.draw("我" * 11, ZH, 1)
     for asks in (0, 9):
-        with pytest.raises(ValueError, match=f"^asks must be from 1 to 8, .*; got {asks}$"):
+        with pytest.raises(ValueError, match=f"^asks must be an integer from 1 to 8, .*; got {asks}$"):
             view.draw(OURS, ZH, asks)
 
 

@@ -76,8 +76,7 @@ function startDeck() {
 
 // The speaker's window comes with its own page, which has no letters for Chinese.
 addEventListener("message", ({data, source}) => {
-  const {namespace, type} = typeof data === "string" && data.startsWith("{") ? JSON.parse(data) : {};
-  if (namespace !== "reveal-notes" || type !== "connected") return;
+  if (typeof data !== "string" || !/"reveal-notes".*"connected"/.test(data)) return;
   const link = source.document.createElement("link");
   link.rel = "stylesheet";
   link.href = new URL("lib/deck.css", document.baseURI);

@@ -17,21 +17,43 @@ def composed(path):
     with ``notes``. A heading stands for its slide and for those without one that follow.
     """
     try:
-        read = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+        read = tomllib.loads(path.read_text(encoding="utf-8-sig"))     # Windows may begin it with a mark
+    except (FileNotFoundError, IsADirectoryError, PermissionError):
         raise DeckError(f"There is no lecture {path}; docs/lectures has some to begin with.") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise DeckError(f"{path.name} is no TOML file: {error}.") from error
+    if unknown := read.keys() - {"part"}:
+        raise DeckError(f"{path.name} has {', '.join(sorted(unknown))}; it must have nothing but [[part]].")
+    parts = read.get("part", [])
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        raise DeckError(f"{path.name}: each part must begin with [[part]], in two pairs of brackets.")
     cells = []
-    for number, part in enumerate(read.get("part", ()), start=1):
-        kind = next((kind for kind in KEYS if kind in part), None)
-        if kind is None or set(part) != set(KEYS[kind]):
-            raise DeckError(f"{path.name}: part {number} must have lesson and slides, or text and notes; "
-                            f"it has {', '.join(part) or 'nothing'}.")  # fmt: skip
+    for number, part in enumerate(parts, start=1):
+        kind = kind_of(part, f"{path.name}: part {number}")
         cells += own_slide(part, number) if kind == "text" else lesson_slides(path, part)
     if not cells:
         raise DeckError(f"{path.name} has no part; see docs/lectures for an example.")
     return new_notebook(cells=cells)
+
+
+def kind_of(part, name):
+    """Whether a part is slides of a "lesson" or a "text" of its own. DeckError where it is neither."""
+    kind = next((kind for kind in KEYS if kind in part), None)
+    if kind is None or set(part) != set(KEYS[kind]):
+        raise DeckError(f"{name} must have lesson and slides, or text and notes; "
+                        f"it has {', '.join(part) or 'nothing'}.")  # fmt: skip
+    for key in KEYS[kind]:
+        texts = part[key] if key == "slides" else [part[key]]
+        if not isinstance(texts, list) or not texts or not all(map(_is_words, texts)):
+            wanted = "a list of headings in quotes" if key == "slides" else "words in quotes"
+            raise DeckError(f"{name}: {key} must be {wanted}; it is {part[key]!r}.")
+        if twice := [text for text in texts if texts.count(text) > 1]:
+            raise DeckError(f"{name} names the slide {twice[0]!r} twice.")
+    return kind
+
+
+def _is_words(text):
+    return isinstance(text, str) and bool(text.strip())
 
 
 def own_slide(part, number):

@@ -107,9 +107,15 @@ def write_deck(nb, path, folder):
     nb.cells = arranged(slides, title)
     text = exported(nb, title, lesson.NOTEBOOKS if path.suffix == ".toml" else path.parent)
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(folder / "lib", ignore_errors=True)
-    copy_parts(folder / "lib")
-    (folder / "index.html").write_text(text, encoding="utf-8", newline="\n")
+    # All of it whole and then renamed, so that a deck that was stopped on its way opens as it was.
+    new, old, page = folder / "lib.new", folder / "lib", folder / "index.html.new"
+    shutil.rmtree(new, ignore_errors=True)
+    copy_parts(new)
+    page.write_text(text, encoding="utf-8", newline="\n")
+    (folder / f"{folder.name}.pdf").unlink(missing_ok=True)     # of an earlier deck
+    shutil.rmtree(old, ignore_errors=True)
+    new.rename(old)
+    page.replace(folder / "index.html")
     minutes = shared_minutes(slides)
     return Deck(folder, len(slides), int(sum(minutes)), slots.fit(minutes, opens(slides), names_of(slides)))
 

@@ -12,7 +12,8 @@ def write(folder, lost=0, commands=()):
 
     ``lost`` figures are not in the folder; the commands draw them.
     """
-    figures = [read(path) for path in sorted(folder.glob("[0-9][0-9]_*.png"))]
+    figures = [read(path) for path in sorted(folder.glob("[0-9][0-9]_[0-9][0-9]*.png"))]
+    figures = [figure for figure in figures if figure]
     lessons = [(heading, list(group)) for heading, group in itertools.groupby(figures, lambda f: f["lesson"])]
     # Blocks leave no lines of their own, and texts cannot become markup.
     pages = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True,
@@ -26,8 +27,11 @@ def write(folder, lost=0, commands=()):
 
 
 def read(path):
+    """What a PNG says of itself; None for a picture of the user's own."""
     with Image.open(path) as image:
-        about, (width, height) = image.text, image.size
+        about, (width, height) = image.info, image.size
+    if "Lesson" not in about:
+        return None
     return {"name": path.stem, "lesson": about["Lesson"], "title": about["Title"] or path.stem,
             "words": about["Description"], "credit": about["Credit"], "width": width, "height": height,
             "bytes": {kind: path.with_suffix(f".{kind}").stat().st_size for kind in ("svg", "png")}}
