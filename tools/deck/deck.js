@@ -77,8 +77,14 @@ function startDeck() {
 // The speaker's window comes with its own page, which has no letters for Chinese.
 addEventListener("message", ({data, source}) => {
   if (typeof data !== "string" || !/"reveal-notes".*"connected"/.test(data)) return;
-  const link = source.document.createElement("link");
+  let speaker;
+  try {
+    speaker = source.document;
+  } catch {
+    return;                        // a window from before the deck was loaded anew, which has the letters
+  }
+  const link = speaker.createElement("link");
   link.rel = "stylesheet";
   link.href = new URL("lib/deck.css", document.baseURI);
-  source.document.head.append(link);
+  speaker.head.append(link);
 });
