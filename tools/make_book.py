@@ -63,7 +63,8 @@ def parsed(arguments):
 
 def build(pages, Sphinx, paths, folder):
     """The book in ``folder``, replacing an earlier one. The lessons' pages, or None where Sphinx warned."""
-    with tempfile.TemporaryDirectory() as scratch:
+    # Beside it, so that a book gets its name in one step and is never half there.
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
         source, new = Path(scratch, "source"), Path(scratch, "site")
         source.mkdir()
         lessons = pages.write_source(source, paths)
@@ -74,12 +75,8 @@ def build(pages, Sphinx, paths, folder):
             shutil.copyfile(page.lesson.path, target)
             pages.write_as_script(target)
         pages.copy_parts(new / "_static")
-        # Whole beside it and then renamed, so that a book is never half there.
-        whole = folder.with_name(f".{folder.name}-new")
-        shutil.rmtree(whole, ignore_errors=True)
-        shutil.copytree(new, whole)
         shutil.rmtree(folder, ignore_errors=True)
-        whole.rename(folder)
+        new.rename(folder)
     return None if app._warncount else lessons
 
 
