@@ -2,6 +2,7 @@
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter, NullLocator
 
 from attnlib.plots._inputs import to_array, to_dict
 from attnlib.plots.style import (
@@ -23,6 +24,7 @@ __all__ = ["curves"]
 EDGES = ("-", "--", ":", "-.", (0, (8, 2, 1, 2, 1, 2)))
 MOST_DIRECT_LABELS = 3
 MOST_TICKS = 10          # up to here a logarithmic axis names each x, not powers of ten
+PLAIN = 1e-4, 1e7        # from the one up to the other a number is written out
 
 _AXES_HEIGHT = HEIGHT * DPI - 110                           # pixels, roughly
 _GAP = 1.3 * TEXT * PIXELS_PER_POINT / _AXES_HEIGHT         # one line, as a part of that height
@@ -76,8 +78,7 @@ def curves(x, measured, *, theory=None, title, xlabel, ylabel, logx=False, logy=
 
     fig = Figure()
     ax = fig.subplots()
-    ax.set_xscale("log" if logx else "linear")
-    ax.set_yscale("log" if logy else "linear")
+    _scale(ax, logx, logy)
     ax.margins(x=0.02)
     ends = []                                               # (label, colour, last x, last y)
     for (label, values), colour, marker, edge in zip(measured.items(), PALETTE, MARKERS, EDGES, strict=False):
@@ -106,11 +107,34 @@ def _to_x(x, logx):
     return x
 
 
+def _scale(ax, logx, logy):
+    for axis, set_scale, logarithmic in ((ax.xaxis, ax.set_xscale, logx), (ax.yaxis, ax.set_yscale, logy)):
+        if logarithmic:
+            set_scale("log")
+            axis.set_major_formatter(_WrittenOut())
+            axis.set_minor_formatter(_WrittenOut())
+
+
+class _WrittenOut(LogFormatter):
+    """100 and not a ten with a raised 2, which a hall cannot read."""
+
+    def __call__(self, x, pos=None):
+        return written_out(x) if super().__call__(x, pos) else ""   # empty where there is no room
+
+
+def written_out(number):
+    """A number as the lessons print it: 0.001, 10,000, 1e-7."""
+    low, high = PLAIN
+    if low <= abs(number) < high or number == 0:
+        return f"{number:,.7g}"
+    return np.format_float_scientific(number, precision=3, trim="-", exp_digits=1).replace("+", "")
+
+
 def _name_each_x(ax, x):
     """On a logarithmic axis with few of them, each x instead of powers of ten."""
     if x.size <= MOST_TICKS:
-        ax.set_xticks(x, [f"{value:g}" for value in x])
-        ax.minorticks_off()
+        ax.set_xticks(x, [written_out(value) for value in x])
+        ax.xaxis.set_minor_locator(NullLocator())
 
 
 def _at_most(series, most, name):

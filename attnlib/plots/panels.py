@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from attnlib.plots._inputs import to_dict
-from attnlib.plots.lines import EDGES, _at_most, _draw_measured, _draw_theory, _name_each_x, _to_x
+from attnlib.plots.lines import EDGES, _at_most, _draw_measured, _draw_theory, _name_each_x, _scale, _to_x
 from attnlib.plots.style import DASHES, DPI, MARKERS, PALETTE, WIDTH, finish, text_width, use_style
 
 __all__ = ["panels"]
@@ -74,8 +74,7 @@ def panels(x, measured, *, theory=None, title, xlabel, logx=False, logy=()):
     fig = Figure(figsize=(WIDTH, _HEIGHTS[rows] / DPI))
     axes = fig.subplots(rows, min(len(measured), _COLUMNS), squeeze=False).flat
     for ax, (panel, series) in zip(axes, measured.items(), strict=False):
-        ax.set_xscale("log" if logx else "linear")
-        ax.set_yscale("log" if panel in logy else "linear")
+        _scale(ax, logx, panel in logy)
         ax.margins(x=0.03, y=0.08)
         for label, values in series.items():
             _draw_measured(ax, x, values, label, *looks[label])

@@ -116,14 +116,14 @@ def test_a_text_that_is_too_small_on_a_slide_is_found(blank, width, size, needed
 
 
 @pytest.mark.parametrize("words, width, least", [
-    ("$10^2$", 10, None), (r"$d_k^{-1/2}$ a head", 10, None), (r"$\frac{a}{b}$", 10, None),
-    (r"$\sqrt{d}$", 10, None), ("a_{i_j}", 10, None), ("$w_{x_i}$", 20, None),
-    ("$10^{2^2}$", 10, 6.86), ("a head's $w_{x_i}$", 10, 6.86), ("$w_{x_i}$", 22, 8.91),
+    (r"$\sqrt{d}$", 10, None), ("a_{i_j}", 10, None), ("$10^2$", 20, None),
+    ("$10^2$", 10, 9.8), (r"$d_k^{-1/2}$ a head", 10, 9.8), (r"$\frac{a}{b}$", 10, 9.8),
+    ("a head's $w_{x_i}$", 10, 6.86), ("$w_{x_i}$", 20, 9.8),
 ], ids=str)  # fmt: skip
-def test_a_script_may_be_smaller_and_the_script_of_a_script_may_not(blank, words, width, least):
+def test_a_script_is_a_text_too(blank, words, width, least):
     blank.fig.set_figwidth(width)
     blank.ax.text(0.5, 0.5, words, size=14 if width == 10 else 40)
-    expected = f"the text {words!r} has a script of {least} points; 9.8 are needed"
+    expected = f"the text {words!r} has a script of {least} points; 14 are needed"
     assert blank.found() == ([] if least is None else [expected])
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlib.plots import curves
-from attnlib.plots.lines import spread
+from attnlib.plots.lines import spread, written_out
 
 NAMES = {"title": "t", "xlabel": "x", "ylabel": "y"}
 
@@ -77,6 +77,33 @@ def test_a_logarithmic_axis_names_each_x():
     ax = curves([4, 64, 512], {"a": [1, 2, 3]}, theory={"b": np.sqrt}, logx=True, **NAMES).axes[0]
     assert ax.get_xscale() == "log"
     assert [label.get_text() for label in ax.get_xticklabels()] == ["4", "64", "512"]
+
+
+def test_a_logarithmic_axis_has_no_raised_digits(assert_readable):
+    x = np.geomspace(1e-7, 1e7, 29)
+    fig = curves(x, {"a": x}, logx=True, logy=True, **NAMES)
+    fig.draw_without_rendering()
+    for axis in (fig.axes[0].xaxis, fig.axes[0].yaxis):
+        named = {label.get_text() for label in axis.get_ticklabels()}
+        assert {"1e-7", "1e-5", "0.001", "0.1", "10", "1,000", "100,000"} & named
+        assert not any("$" in text for text in named)
+    assert_readable(fig)
+
+
+def test_both_axes_are_named_where_both_are_logarithmic():
+    fig = curves([4, 64, 1024], {"a": [3, 4, 8]}, logx=True, logy=True, **NAMES)
+    fig.draw_without_rendering()
+    ax = fig.axes[0]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["4", "64", "1,024"]
+    assert {"3", "4"} <= {label.get_text() for label in ax.get_yticklabels(minor=True)}
+
+
+@pytest.mark.parametrize("number, words", [
+    (0, "0"), (1, "1"), (0.5, "0.5"), (1024, "1,024"), (1e6, "1,000,000"), (1e-4, "0.0001"),
+    (-1e-4, "-0.0001"), (1e-5, "1e-5"), (2.5e-7, "2.5e-7"), (1e7, "1e7"), (3e12, "3e12"),
+])  # fmt: skip
+def test_a_number_is_written_as_the_lessons_print_it(number, words):
+    assert written_out(number) == words
 
 
 def test_the_vertical_axis_is_logarithmic_where_asked(assert_readable):

@@ -61,7 +61,7 @@ def test_axes_are_logarithmic_where_asked():
     fig = four()
     assert [ax.get_xscale() for ax in fig.axes] == ["log"] * 4
     assert [ax.get_yscale() for ax in fig.axes] == ["log", "linear", "linear", "linear"]
-    assert [t.get_text() for t in fig.axes[2].get_xticklabels()][:3] == ["4", "64", "1024"]
+    assert [t.get_text() for t in fig.axes[2].get_xticklabels()][:3] == ["4", "64", "1,024"]
 
 
 def test_one_legend_serves_all():

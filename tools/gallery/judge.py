@@ -1,9 +1,10 @@
 """What makes a figure hard to read. Each finding is a sentence; none means that the figure can be shown.
 
 A figure is measured as it is drawn at its own size, 1000 pixels across. Its ground is opaque. Texts have 14
-points; an exponent or an index, which is read with its base, may have 0.7 of them, and an index of an index
-has less. Texts have a contrast of 4.5 with what lies under them; graphics that mean something have a contrast
-of 3 with their ground (WCAG 2.2, 1.4.3 and 1.4.11). What means different things does not differ by hue alone.
+points, and so has each letter and digit of a formula: Matplotlib makes an exponent or an index smaller, so it
+needs a larger formula, or words. Texts have a contrast of 4.5 with what lies under them; graphics that mean
+something have a contrast of 3 with their ground (WCAG 2.2, 1.4.3 and 1.4.11). What means different things
+does not differ by hue alone.
 """
 
 import itertools
@@ -23,7 +24,6 @@ from matplotlib.quiver import Quiver
 from attnlib.plots.style import DPI, FAINT, TEXT, WIDTH, luminance, use_style
 
 TEXT_CONTRAST, MARK_CONTRAST = 4.5, 3
-SCRIPT = 0.7     # of a text's size: a script in Matplotlib's formulas, and the least that is read
 # Of the 100 steps of lightness in CIELAB, and as far in that space for one who sees with deuteranopia. Areas
 # side by side are told apart from about 2 on. Marks of a few pixels, apart from one another and named in a
 # legend, need several times as much, and a projector in a lit hall takes half of it away.
@@ -246,9 +246,9 @@ def _small(drawn):
     for text in drawn.texts:
         if text.size * shrunk < TEXT:
             yield f"the text {text.words!r} has {text.size * shrunk:.3g} points; {TEXT} are needed"
-        elif round(text.least * shrunk, 3) < SCRIPT * TEXT:
+        elif round(text.least * shrunk, 3) < TEXT:
             yield (f"the text {text.words!r} has a script of {text.least * shrunk:.3g} points; "
-                   f"{SCRIPT * TEXT:.3g} are needed")  # fmt: skip
+                   f"{TEXT} are needed")  # fmt: skip
 
 
 def _faint_texts(drawn):
