@@ -141,7 +141,7 @@ LESSONS = (
     Lesson(
         "22_linear_attention_for_images",
         {"seed=22, **settings": ("seed=SEED, **settings", 1)},
-        ("After sixteen rounds", "Where is which stroke?"),
+        ("After twelve rounds", "Where is which stroke?"),
     ),
     Lesson(
         "23_lightning_minimax",

@@ -55,7 +55,7 @@ def draw(width, temperature):
     """The figure and its words at one of the `WIDTHS` and one of the `TEMPERATURES`."""
     for name, value, known in (("width", width, WIDTHS), ("temperature", temperature, TEMPERATURES)):
         if value not in known:
-            raise ValueError(f"{name} must be one of {', '.join(f'{v:.3g}' for v in known)}; got {value}")
+            raise ValueError(f"{name} must be one of {', '.join(f'{v:.4g}' for v in known)}; got {value}")
     weights = softmax(scores(width), temperature=temperature)
     fig = Figure(figsize=(WIDTH, HEIGHT))
     fig.set_layout_engine("none")  # all places are given: laying out takes longer than drawing

@@ -168,12 +168,26 @@ def test_no_rule_is_asked_alone(sample, request):
     assert all("these have not run to their end: 0, 1." in end_of(rule) for rule in rules) and rules
 
 
+@pytest.mark.parametrize("times, slowness", [(0.5, 1), (3, 3)])
+def test_how_slow_the_machine_is(times, slowness):
+    file = SimpleNamespace(unseen=lambda source: f"{times * lesson_run.TASK_SECONDS}\n")
+    assert lesson_run.LessonFile.slowness(file) == pytest.approx(slowness)
+
+
+def test_the_task_for_the_machine_says_its_seconds(capsys):
+    exec(lesson_run.TASK, {})
+    assert 0 < float(capsys.readouterr().out) < 100 * lesson_run.TASK_SECONDS
+
+
 def test_limits_of_time_and_memory():
-    def told(cpu, seconds, peak=1):
-        file = SimpleNamespace(cpu=cpu, seconds=seconds, lesson=SimpleNamespace(seconds=20))
+    def told(cpu, seconds, peak=1, slowness=1):
+        file = SimpleNamespace(cpu=cpu, seconds=seconds, lesson=SimpleNamespace(seconds=20),
+                               slowness=lambda: slowness)  # fmt: skip
         return lesson_run.in_time(file), lesson_run.in_two_gigabytes(file, peak=peak)
 
     assert told(20, 80, lesson_run.MEMORY) == (None, None)
     assert "20.1 s of processor time. It may take 20" in told(20.1, 30)[0]
-    assert "81 s by the clock" in told(20, 81)[0] and "It may take 80." in told(20, 81)[0]
+    assert "81 s by the clock" in told(20, 81)[0] and "It may take 80, by" in told(20, 81)[0]
+    assert told(30, 120, slowness=1.5)[0] is None
+    assert "It may take 30, by its attn.seconds, on a machine 1.5 times" in told(31, 90, slowness=1.5)[0]
     assert "2,000,001 kB" in told(1, 1, lesson_run.MEMORY + 1)[1]

@@ -428,6 +428,13 @@ def test_a_slide_is_jumped_to_by_the_number_in_its_footer(chromium, tmp_path):
 
 
 @pytest.mark.browser
+def test_an_address_that_is_none_opens_the_first_slide(chromium, small):
+    with browser.fresh_page(chromium) as page:
+        browser.open_deck(page, small.folder, "#/50%")
+        assert page.evaluate("Reveal.getCurrentSlide().dataset.number") == "1"
+
+
+@pytest.mark.browser
 def test_a_font_that_is_missing_is_a_finding(chromium, tmp_path):
     deck = deck_of(lesson(), tmp_path)
     (deck.folder / "lib/reveal/fonts/source-sans-pro-italic.woff").unlink()
