@@ -24,7 +24,7 @@ __all__ = ["curves"]
 EDGES = ("-", "--", ":", "-.", (0, (8, 2, 1, 2, 1, 2)))
 MOST_DIRECT_LABELS = 3
 MOST_TICKS = 10          # up to here a logarithmic axis names each x, not powers of ten
-PLAIN = 1e-4, 1e7        # from the one up to the other a number is written out
+PLAIN = 1e-3, 1e7        # from the one up to the other a number is written out
 
 _AXES_HEIGHT = HEIGHT * DPI - 110                           # pixels, roughly
 _GAP = 1.3 * TEXT * PIXELS_PER_POINT / _AXES_HEIGHT         # one line, as a part of that height

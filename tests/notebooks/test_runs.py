@@ -187,7 +187,8 @@ def test_limits_of_time_and_memory():
 
     assert told(20, 80, lesson_run.MEMORY) == (None, None)
     assert "20.1 s of processor time. It may take 20" in told(20.1, 30)[0]
-    assert "81 s by the clock" in told(20, 81)[0] and "It may take 80, by" in told(20, 81)[0]
+    assert "81 s by the clock" in told(20, 81)[0]
+    assert told(20, 81)[0].endswith("It may take 80, by its attn.seconds.")
     assert told(30, 120, slowness=1.5)[0] is None
-    assert "It may take 30, by its attn.seconds, on a machine 1.5 times" in told(31, 90, slowness=1.5)[0]
+    assert "It may take 30, by its attn.seconds, times 1.5 on" in told(31, 90, slowness=1.5)[0]
     assert "2,000,001 kB" in told(1, 1, lesson_run.MEMORY + 1)[1]

@@ -99,8 +99,8 @@ def test_both_axes_are_named_where_both_are_logarithmic():
 
 
 @pytest.mark.parametrize("number, words", [
-    (0, "0"), (1, "1"), (0.5, "0.5"), (1024, "1,024"), (1e6, "1,000,000"), (1e-4, "0.0001"),
-    (-1e-4, "-0.0001"), (1e-5, "1e-5"), (2.5e-7, "2.5e-7"), (1e7, "1e7"), (3e12, "3e12"),
+    (0, "0"), (1, "1"), (0.5, "0.5"), (1024, "1,024"), (1e6, "1,000,000"), (1e-3, "0.001"),
+    (-1e-3, "-0.001"), (1e-4, "1e-4"), (2.5e-7, "2.5e-7"), (1e7, "1e7"), (3e12, "3e12"),
 ])  # fmt: skip
 def test_a_number_is_written_as_the_lessons_print_it(number, words):
     assert written_out(number) == words

@@ -1,10 +1,12 @@
 """show: what reaches the notebook."""
 
 import base64
+import io
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
+from PIL import Image
 
 from attnlib.plots import show, weight_bars
 from attnlib.plots.notebook import png
@@ -30,11 +32,15 @@ def test_the_output_is_a_png_with_its_text_twice(fig, shell):
         assert show(fig, alt=ALT) is None
     (output,) = captured.outputs
     assert output.data["text/plain"] == ALT
-    assert output.metadata == {"image/png": {"alt": ALT}}
+    assert output.metadata == {"image/png": {"alt": ALT, "width": 1000}}
     assert set(output.data) == {"image/png", "text/plain"}
     data = output.data["image/png"]
     assert (base64.b64decode(data) if isinstance(data, str) else data) == png(fig)
     assert captured.stdout == ""
+
+
+def test_the_picture_is_finer_than_the_page(fig):
+    assert Image.open(io.BytesIO(png(fig))).size == (1500, 276)
 
 
 def test_alt_is_brought_to_one_line(fig, shell):

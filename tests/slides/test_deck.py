@@ -52,7 +52,7 @@ def figure(alt="A line rises."):
     png = io.BytesIO()
     drawn.savefig(png, metadata={"Software": None})
     data = {"image/png": base64.b64encode(png.getvalue()).decode(), "text/plain": alt}
-    return shown(data, **({"image/png": {"alt": alt}} if alt else {}))
+    return shown(data, **({"image/png": {"alt": alt, "width": 400}} if alt else {}))
 
 
 def html(source):
@@ -259,8 +259,8 @@ def test_a_second_build_replaces_the_deck_and_an_earlier_pdf(tmp_path):
     assert soup.title.text == "Two" and "JavaScript" in soup.noscript.text
 
 
-def test_alternative_text_reaches_the_picture(soup):
-    assert [image["alt"] for image in soup("img")] == ["A line rises."]
+def test_alternative_text_and_width_reach_the_picture(soup):
+    assert [(image["alt"], image["width"]) for image in soup("img")] == [("A line rises.", "400")]
 
 
 def test_formulas_are_marked_and_dollars_stay_prose(soup):

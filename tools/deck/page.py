@@ -283,7 +283,7 @@ class Exporter(HTMLExporter):
     def default_filters(self):
         yield from super().default_filters()
         yield "letters2html", self.letters2html
-        yield "alt_text", alt_text
+        yield "about_picture", about_picture
         yield "one_blank_line", lambda source: re.sub(r"\n{3,}", "\n\n", source)
         yield "one_line", lambda data: data.replace("\n", "")
         yield "text_base64", lambda text: base64.b64encode(text.encode("utf-8")).decode("ascii")
@@ -299,8 +299,11 @@ def rendered(renderer, context, source):
     )).render(source)
 
 
-def alt_text(output, mimetype):
-    return html.escape(output.metadata.get(mimetype, {}).get("alt", ""))
+def about_picture(output, mimetype):
+    """The words and, where it is stored, the width of a picture, as attributes."""
+    about = output.metadata.get(mimetype, {})
+    width = f' width="{about["width"]}"' if "width" in about else ""
+    return f'alt="{html.escape(about.get("alt", ""))}"{width}'
 
 
 def exported(nb, title, folder):
