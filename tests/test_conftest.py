@@ -99,6 +99,15 @@ def test_xdist_keeps_that_order(pytestconfig):
     assert not pytestconfig.option.loadscopereorder
 
 
+@pytest.mark.parametrize("asked, is_done", [("load", "loadfile"), ("no", "no"), ("worksteal", "worksteal")])
+def test_the_cells_of_a_lesson_are_not_parted(conftest, monkeypatch, asked, is_done):
+    monkeypatch.setattr(conftest, "block_network", lambda: None)  # it is blocked already
+    plugins = SimpleNamespace(hasplugin=lambda name: True)
+    config = SimpleNamespace(pluginmanager=plugins, option=SimpleNamespace(dist=asked))
+    conftest.pytest_configure(config)
+    assert config.option.dist == is_done
+
+
 def test_what_was_left_out_is_counted_with_what_brings_it(conftest):
     def skipped(reason):
         return SimpleNamespace(longrepr=("test.py", 3, f"Skipped: {reason}"))

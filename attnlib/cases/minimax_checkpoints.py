@@ -3,7 +3,7 @@
 import re
 
 from attnlib.cases.minimax import MiniMax
-from attnlib.layers.llama_checkpoints import _loaded, _rope_scaling, _setting
+from attnlib.layers.llama_checkpoints import _check_dicts, _loaded, _rope_scaling, _setting
 
 
 def minimax_from_hugging_face(state_dict, config):
@@ -48,6 +48,7 @@ def minimax_from_hugging_face(state_dict, config):
     ...
     ValueError: the state dict has no model.layers.0.self_attn.q_proj.weight
     """
+    _check_dicts(state_dict=state_dict, config=config)
     state = {name: w for name, w in _unstacked(state_dict) if not _MADE.search(name)}
     settings = _settings(config)
     if settings["tied"]:

@@ -1,6 +1,7 @@
 """Llama models from the checkpoints of Meta and of Hugging Face."""
 
 import re
+from collections.abc import Mapping
 
 import torch
 
@@ -46,6 +47,7 @@ def llama_from_meta(state_dict, params):
     >>> bool((copy(tokens) == model(tokens)).all())
     True
     """
+    _check_dicts(state_dict=state_dict, params=params)
     state = {name: w for name, w in state_dict.items() if name != "rope.freqs"}
     dim = _setting(params, "dim")
     settings = {
@@ -102,6 +104,7 @@ def llama_from_hugging_face(state_dict, config):
     ...
     ValueError: the state dict has no model.layers.0.self_attn.q_proj.weight
     """
+    _check_dicts(state_dict=state_dict, config=config)
     rope = config.get("rope_parameters") or {}
     settings = {
         "dim": _setting(config, "hidden_size"),
@@ -144,6 +147,12 @@ _NAMES = {
 def _hugging_faces_name(name):
     block, part = re.fullmatch(r"(layers\.\d+\.)?(.+)\.weight", name).groups()
     return f"model.{block}{_NAMES[part]}.weight" if block else f"{_NAMES[part]}.weight"
+
+
+def _check_dicts(**given):
+    for name, value in given.items():
+        if not isinstance(value, Mapping):
+            raise TypeError(f"{name} must be a dict; got {type(value).__name__}")
 
 
 def _loaded(kind, state, settings, name_of, table, *, halves=False):

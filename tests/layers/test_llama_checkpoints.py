@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from attnlib import Llama, llama_from_hugging_face, llama_from_meta, rope_permutation
+from attnlib import (
+    Llama,
+    llama_from_hugging_face,
+    llama_from_meta,
+    minimax_from_hugging_face,
+    rope_permutation,
+)
 
 CONFIG = {
     "model_type": "llama", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -124,6 +130,16 @@ def test_settings_are_read():
     assert model.norm.eps == 1e-5 and model.rope_base == 500000.0
     half = {name: w.bfloat16() for name, w in meta_state().items()}
     assert llama_from_meta(half, PARAMS)(TOKENS).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("load, settings", [
+    (llama_from_meta, "params"), (llama_from_hugging_face, "config"), (minimax_from_hugging_face, "config"),
+])  # fmt: skip
+def test_what_is_no_dict_is_named(load, settings):
+    with pytest.raises(TypeError, match=f"^{settings} must be a dict; got NoneType"):
+        load({}, None)
+    with pytest.raises(TypeError, match="^state_dict must be a dict; got list"):
+        load([], {})
 
 
 def test_errors_name_what_is_wrong():

@@ -1,16 +1,16 @@
 // The fonts first: the size of a formula goes by the text around it. Typeset the formulas, then lay out the
 // slides: reveal.js measures what it shows.
 // Loaded before MathJax.js, which reads this configuration.
+const fonts = Promise.all([
+  "25px 'Deck Sans'", "italic 25px 'Deck Sans'", "700 25px 'Deck Sans'", "italic 700 25px 'Deck Sans'",
+  "20px 'Deck Mono'", "700 20px 'Deck Mono'", "italic 20px 'Deck Mono'", "25px 'Deck Chinese'",
+].map((font) => document.fonts.load(font, "x我")));
+
 try {
   decodeURIComponent(location.hash);
 } catch {                          // such as #/50%, on which MathJax and reveal.js would stop
   history.replaceState(null, "", location.pathname + location.search);
 }
-
-const fonts = Promise.all([
-  "25px 'Deck Sans'", "italic 25px 'Deck Sans'", "700 25px 'Deck Sans'", "italic 700 25px 'Deck Sans'",
-  "20px 'Deck Mono'", "700 20px 'Deck Mono'", "italic 20px 'Deck Mono'", "25px 'Deck Chinese'",
-].map((font) => document.fonts.load(font, "x我")));
 
 window.MathJax = {
   config: ["TeX-AMS-MML_HTMLorMML-full.js"],
