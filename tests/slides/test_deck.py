@@ -50,9 +50,9 @@ def figure(alt="A line rises."):
     drawn = Figure(figsize=(5, 2), dpi=100)
     drawn.subplots().plot([0, 1])
     png = io.BytesIO()
-    drawn.savefig(png, metadata={"Software": None})
+    drawn.savefig(png, dpi=150, metadata={"Software": None})
     data = {"image/png": base64.b64encode(png.getvalue()).decode(), "text/plain": alt}
-    return shown(data, **({"image/png": {"alt": alt, "width": 400}} if alt else {}))
+    return shown(data, **({"image/png": {"alt": alt, "width": 500}} if alt else {}))
 
 
 def html(source):
@@ -260,7 +260,7 @@ def test_a_second_build_replaces_the_deck_and_an_earlier_pdf(tmp_path):
 
 
 def test_alternative_text_and_width_reach_the_picture(soup):
-    assert [(image["alt"], image["width"]) for image in soup("img")] == [("A line rises.", "400")]
+    assert [(image["alt"], image["width"]) for image in soup("img")] == [("A line rises.", "500")]
 
 
 def test_formulas_are_marked_and_dollars_stay_prose(soup):

@@ -18,7 +18,7 @@ PHOTOGRAPHS = (
     "They were scaled down; the words of the figure say what else was done to them."
 )
 CELLS = 10_000  # more than a map has, whose cells may be given as colours too
-SCALE = 2  # of the notebook's pixels: 2000 across, for a projector or a poster
+SCALE = 2  # for each of the page's pixels: 2000 across, for a projector or a poster
 
 
 def title(fig):
