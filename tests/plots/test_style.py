@@ -76,7 +76,7 @@ def test_no_text_is_clipped_and_none_lies_on_another(figure, assert_readable):
 def test_ground_is_opaque_and_bytes_are_stable(figure):
     first = png(figure)
     image = Image.open(io.BytesIO(first)).convert("RGBA")
-    assert image.size == (1500, round(1.5 * figure.bbox.height))
+    assert image.width == 1500 and abs(image.height - 1.5 * figure.bbox.height) < 1
     for corner in [(0, 0), (999, 0), (0, image.height - 1), (999, image.height - 1)]:
         assert image.getpixel(corner) == (255, 255, 255, 255)
     assert png(figure) == first
