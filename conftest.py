@@ -48,7 +48,8 @@ def pytest_configure(config):
         )
     config.option.nbval = config.option.nbval_lax = False  # LessonFile is what nbval has instead
     config.option.nbval_cell_timeout = 120
-    if config.option.dist == "load":  # what `-n 2` asks for: it would part a lesson's cells from one another
+    # `-n 2` alone would part a lesson's cells from one another. Without xdist there is no such option.
+    if getattr(config.option, "dist", "no") == "load":
         config.option.dist = "loadfile"
     config.option.loadscopereorder = False  # xdist's order, which has a file of two long tests last
     block_network()

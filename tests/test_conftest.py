@@ -106,6 +106,8 @@ def test_the_cells_of_a_lesson_are_not_parted(conftest, monkeypatch, asked, is_d
     config = SimpleNamespace(pluginmanager=plugins, option=SimpleNamespace(dist=asked))
     conftest.pytest_configure(config)
     assert config.option.dist == is_done
+    del config.option.dist  # as with -p no:xdist
+    conftest.pytest_configure(config)
 
 
 def test_what_was_left_out_is_counted_with_what_brings_it(conftest):

@@ -43,7 +43,7 @@ IN_A_CALL = {
                   "CalledProcessError"),
     "10 GB of a view": (_in_a_call("import numpy as np; return np.broadcast_to(0.0, (10**5, 10**5))"),
                         "yours has (100000, 100000)"),
-    "256 MB of text": (_in_a_call("return 'x' * 2**28"), "of type str"),
+    "134 MB of text": (_in_a_call("return 'x' * 2**27"), "of type str"),
     "a long list": (_in_a_call("return [0] * 10**7"), "a list of 10000000"),
     "a deep list": (_in_a_call("l = []\nfor _ in range(10**5): l = [l]\nreturn l"), "a list of 1"),
     "a list in itself": (_in_a_call("l = []\nl += [l, l]\nreturn l"), "a list of 2"),
