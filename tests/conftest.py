@@ -1,5 +1,8 @@
-"""Both array libraries behind one pair of functions, so that each test runs on each."""
+"""Both array libraries behind one pair of functions, so that each test runs on each; and a stretch of a test
+in which nothing may warn."""
 
+import warnings
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,3 +20,17 @@ def lib(request):
         array=lambda x: torch.from_numpy(np.array(x)),
         numpy=lambda x: x.detach().numpy(),
     )
+
+
+@contextmanager
+def warnings_are_errors():
+    with warnings.catch_warnings(action="error"):
+        warnings.simplefilter("ignore", ResourceWarning)
+        yield
+
+
+@pytest.fixture(scope="session")
+def no_warnings():
+    """`with no_warnings():`: every warning is an error, but for that of a file which other code of the same
+    process left open: Python gives it wherever it happens to collect the file."""
+    return warnings_are_errors

@@ -1,7 +1,11 @@
-"""What the root conftest.py promises: golden files, tags, the network, the last line."""
+"""What conftest.py promises, the root's and the tests': golden files, tags, the network, warnings, the last
+line."""
 
+import gc
 import os
 import socket
+import sys
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -37,6 +41,19 @@ def test_golden_reads_the_folder_and_fails_where_a_file_is_missing(golden, monke
 def test_a_missing_peer_skips_and_one_that_is_there_is_given(peer, conftest):
     assert end_of(peer, "no_such_package") == ("Skipped", f"{conftest.NO_PEER}: no_such_package")
     assert peer("json.decoder").JSONDecoder
+
+
+def test_where_nothing_may_warn_a_file_that_others_left_open_is_no_error(no_warnings, monkeypatch):
+    left = SimpleNamespace(file=open(os.devnull, encoding="utf-8"))  # noqa: SIM115
+    left.itself = left  # so that it is closed when Python collects it, not when its name is gone
+    said = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    with no_warnings():
+        del left
+        gc.collect()
+        with pytest.raises(RuntimeWarning, match="a number"):
+            warnings.warn("a number", RuntimeWarning)  # noqa: B028
+    assert not said
 
 
 def test_one_thread_and_no_gpu():

@@ -3,7 +3,6 @@
 import itertools
 import time
 import tracemalloc
-import warnings
 
 import numpy as np
 import pytest
@@ -451,9 +450,8 @@ LOUD = [[[1e308, -1e308]] * 10, [1e300, 2e300], [150, 1e300], [1.7e308, -1.7e308
 
 
 @pytest.mark.parametrize("exercise", JUDGES)
-def test_no_warning_leaks_and_no_number_fills_the_line(exercise):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+def test_no_warning_leaks_and_no_number_fills_the_line(exercise, no_warnings):
+    with no_warnings():
         for answer in [*ODD, *LOUD]:
             verdict = check(exercise, answer)
             assert verdict.passed is not True

@@ -1,7 +1,6 @@
 """What all tests of figures share: warnings are errors, nothing global changes, some figures."""
 
 import itertools
-import warnings
 
 import matplotlib
 import numpy as np
@@ -14,13 +13,12 @@ WORDS = ["我", "吃了", "一个", "苹果", "，", "它", "很", "甜"]
 
 
 @pytest.fixture(autouse=True)
-def nothing_global_changes():
+def nothing_global_changes(no_warnings):
     """A missing glyph warns, so warnings are errors; settings and open figures stay as they were."""
     from matplotlib import pyplot
 
     settings = dict(matplotlib.rcParams)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with no_warnings():
         yield
     assert dict(matplotlib.rcParams) == settings
     assert pyplot.get_fignums() == []
@@ -118,8 +116,7 @@ def _bars(weights):
     lambda weights: attention_heatmap(weights, WORDS, WORDS, title="What does a word depend on?"),
     _two_maps, _three_maps, _measured_and_theory, _many_curves, _points, _bars,
 ], ids=["map", "two maps", "three maps", "theory", "many curves", "plane", "bars"])
-def figure(request, weights):
+def figure(request, weights, no_warnings):
     """A figure of each kind, drawn once."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with no_warnings():
         return request.param(weights)

@@ -17,8 +17,8 @@ LESSON_SETTINGS = {"seconds", "torch"}
 
 def valid(lesson):
     """The file is a valid notebook, without a warning from nbformat."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
+        warnings.simplefilter("ignore", ResourceWarning)  # of a file that other code left open
         try:
             nbformat.validate(lesson.notebook)
         except (nbformat.ValidationError, Warning) as error:
