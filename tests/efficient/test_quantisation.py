@@ -117,7 +117,7 @@ def test_half_precision_integers_and_what_is_not_contiguous(lib):
 @pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("spoilt", [np.nan, np.inf])
 @pytest.mark.filterwarnings("error:invalid value encountered in cast")
-@pytest.mark.filterwarnings("ignore:invalid value encountered in (subtract|divide|multiply)")
+@pytest.mark.filterwarnings("ignore:invalid value encountered in (add|subtract|divide|multiply)")
 def test_what_is_not_finite_stays_in_its_group(lib, symmetric, spoilt):
     x = normal(2, 4)
     x[0, 1] = spoilt
