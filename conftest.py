@@ -23,7 +23,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 # A learner's own record of exercises is neither read nor changed.
-os.environ["ATTNLIB_DATA"] = tempfile.mkdtemp(prefix="attnlib-tests-")
+os.environ["ATTNLIB_DATA"] = _record = tempfile.mkdtemp(prefix="attnlib-tests-")
 
 # A busy machine is no fault of the function under test.
 hypothesis.settings.register_profile("course", deadline=None)
@@ -53,6 +53,10 @@ def pytest_configure(config):
         config.option.dist = "loadfile"
     config.option.loadscopereorder = False  # xdist's order, which has a file of two long tests last
     block_network()
+
+
+def pytest_unconfigure():
+    shutil.rmtree(_record, ignore_errors=True)
 
 
 def pytest_collect_file(file_path, parent):

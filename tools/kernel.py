@@ -46,9 +46,9 @@ def running(notebook, folder, env=None):
         extra_arguments=["--log-level=ERROR"],
     )
     # A user's own IPython start-up files could hide what a lesson forgets to import; and what a lesson
-    # tries is not to stand in the user's record of exercises.
+    # tries is not to stand in the user's record of exercises. What it leaves goes with the folder.
     with tempfile.TemporaryDirectory() as folder_for_this_run:
-        own = {"IPYTHONDIR": folder_for_this_run, "ATTNLIB_DATA": folder_for_this_run}
+        own = dict.fromkeys(("IPYTHONDIR", "ATTNLIB_DATA", "TMPDIR"), folder_for_this_run)
         env = {**os.environ, **ONE_THREAD, **own, **(env or {})}
         # nbclient leaves a kernel running whose manager it was given, unless told.
         with client.setup_kernel(cwd=str(folder), env=env, cleanup_kc=True):

@@ -97,7 +97,8 @@ class LessonFile(IPyNbFile):
         file.touch()
         names = ("HOME", "USERPROFILE", "MPLCONFIGDIR", "IPYTHONDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")
         no_home = {name: str(file / "home") for name in names}  # not even root can write below a plain file
-        env = {**kernel.ONE_THREAD, **no_home, "ATTNLIB_DATA": self.folder.name}
+        own = {"ATTNLIB_DATA": self.folder.name, "TMPDIR": self.folder.name}
+        env = {**kernel.ONE_THREAD, **no_home, **own}
         self.begun = time.monotonic()
         with mock.patch.dict(os.environ, env):
             self.kernel = RunningKernel(CURRENT_ENV_KERNEL_NAME, str(elsewhere), kernel.START_SECONDS)

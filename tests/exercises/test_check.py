@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,7 @@ FUNCTION_NAMES = {
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNLIB_DATA", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path.parent))  # where the record's lock lies
     monkeypatch.setattr(record, "_session", {})
     return tmp_path
 
