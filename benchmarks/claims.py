@@ -21,6 +21,7 @@ import numpy as np
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
 COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 SIGNS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+TURNED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 
 
 class Lesson(NamedTuple):
@@ -114,6 +115,9 @@ def _run(cell, names, reader, filename):
         since.append((reader.found[place], left, right))
         return COMPARE[reader.found[place].sign](left, right)
 
+    def between(places, number, *limits):
+        return all([compared(place, number, limit) for place, limit in zip(places, limits, strict=True)])
+
     def printing(*values, **how):
         text = io.StringIO()
         print(*values, **how, file=text)
@@ -121,7 +125,7 @@ def _run(cell, names, reader, filename):
         since.clear()
 
     linecache.cache[filename] = (len(cell.source), None, cell.source.splitlines(True), filename)
-    names |= {"compared_": compared, "print": printing}
+    names |= {"compared_": compared, "between_": between, "print": printing}
     with contextlib.redirect_stdout(io.StringIO()):  # where a figure prints its words
         exec(compile(tree, filename, "exec"), names)
     return lines
@@ -145,7 +149,8 @@ def _numbers(comparison, left, right):
 
 
 class _Reader(ast.NodeTransformer):
-    """Puts ``compared_(place, left, right)`` in the place of each ``left < right``, and lists them."""
+    """Puts ``compared_(place, left, right)`` in the place of each ``left < right``, and lists them. Of
+    ``low < x < high`` it lists ``x > low`` and ``x < high``."""
 
     def __init__(self):
         self.found, self.in_print = [], False
@@ -158,10 +163,25 @@ class _Reader(ast.NodeTransformer):
         return node
 
     def visit_Compare(self, node):
-        if len(node.ops) > 1 or type(node.ops[0]) not in SIGNS:
+        if len(node.ops) > 2 or any(type(sign) not in SIGNS for sign in node.ops):
             return self.generic_visit(node)
-        left, (right,) = node.left, node.comparators
+        if len(node.ops) == 1:
+            left, (right,) = node.left, node.comparators
+            call = _call("compared_", self.place(left, type(node.ops[0]), right), left, right)
+        else:
+            low, (number, high) = node.left, node.comparators
+            places = [self.place(number, TURNED[type(node.ops[0])], low),
+                      self.place(number, type(node.ops[1]), high)]  # fmt: skip
+            call = _call("between_", ast.Tuple(places, ast.Load()), number, low, high)
+        return ast.copy_location(call, node)
+
+    def place(self, left, sign, right):
+        """Where in the list the comparison stands that is entered here."""
         fixed = isinstance(right, (ast.Constant, ast.Name))
-        self.found.append(Comparison(ast.unparse(node), SIGNS[type(node.ops[0])], self.in_print, fixed))
-        name = ast.Name("compared_", ast.Load())
-        return ast.copy_location(ast.Call(name, [ast.Constant(len(self.found) - 1), left, right], []), node)
+        text = ast.unparse(ast.Compare(left, [sign()], [right]))
+        self.found.append(Comparison(text, SIGNS[sign], self.in_print, fixed))
+        return ast.Constant(len(self.found) - 1)
+
+
+def _call(name, *arguments):
+    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])

@@ -235,6 +235,7 @@ def measured(lesson, seeds):
 
 def rows(claims):
     """One claim from several seeds: a row for each comparison in it, or one without numbers."""
+    claims = level(claims)
     states, holds = " ".join(claims[0].states.split()), [claim.holds for claim in claims]
     row = {"section": claims[0].section, "states": states, "holds": holds}
     asked = {comparison.text: (comparison, limit) for comparison, _, limit in claims[0].compared}
@@ -245,6 +246,18 @@ def rows(claims):
     return [row | {"asks": text, "difference": not one.fixed, "limit": limit,
                    "values": [nearest([claim], one) for claim in claims], "worst": nearest(weak, one)}
             for text, (one, limit) in asked.items()]  # fmt: skip
+
+
+def level(claims):
+    """The difference and 0, where a number is compared with another number for each seed."""
+    limits = {}
+    for claim in claims:
+        for one, _, limit in claim.compared:
+            limits.setdefault(one.text, set()).add(limit)
+    return [claim._replace(compared=[
+                (one._replace(fixed=False), numbers - limit, 0.0) if len(limits[one.text]) > 1
+                else (one, numbers, limit) for one, numbers, limit in claim.compared])
+            for claim in claims]  # fmt: skip
 
 
 def nearest(claims, comparison):

@@ -43,6 +43,10 @@ CELLS = (
      'print("above 0.5:", *(name for name, right in levels.items() if right > 0.5))\n'
      'print("at most a twentieth apart:", max(trained) <= min(trained) + 0.05)',
      "above 0.5: a\nat most a twentieth apart: True\n"),
+    ("best = max(trained)\n"
+     'print("a tenth less is less:", best - 0.1 < best)\n'
+     'print("from 0.75 to 1:", 0.75 < min(trained) <= 1)',
+     "a tenth less is less: True\nfrom 0.75 to 1: True\n"),
     ('print("good:", good(trained[0]), "and two:", len(trained) == 2)', "good: True and two: False\n"),
 )  # fmt: skip
 SWAPS = {"for seed in (0, 1, 2)": ("for seed in (SEED,)", 1)}
@@ -63,11 +67,15 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def table(folder):
+def rows(folder):
     found = [claims.claims(TOY, claims.cells(TOY, folder), seed) for seed in (0, 1, 2)]
-    rows = [row for same in zip(*found, strict=True) for row in seeds.rows(same)]
+    return [row for same in zip(*found, strict=True) for row in seeds.rows(same)]
+
+
+@pytest.fixture
+def table(rows):
     by_line = {row["states"]: row for row in rows}
-    assert len(by_line) == len(rows), "one comparison belongs to each line"
+    assert len(by_line) == len(rows) - 1, "one comparison belongs to each line, but for one that has two"
     return by_line
 
 
@@ -101,7 +109,8 @@ def test_a_lesson_that_was_measured_elsewhere_stays_in_the_table():
 
 def test_what_a_line_compares_is_found(table):
     assert [*table] == ["every seed above 0.85: True", "better than half: True", "above 0.5: a",
-                        "at most a twentieth apart: True", "good: True and two: False"]  # fmt: skip
+                        "at most a twentieth apart: True", "a tenth less is less: True",
+                        "from 0.75 to 1: True", "good: True and two: False"]  # fmt: skip
     before = table["better than half: True"]
     assert before["values"] == [[1.0], [0.9], [0.8]] and before["asks"] == "right > 0.5"
     both = table["above 0.5: a"]
@@ -110,16 +119,27 @@ def test_what_a_line_compares_is_found(table):
     apart = table["at most a twentieth apart: True"]
     assert apart["limit"] == 0 and apart["difference"] and not both["difference"]
     assert apart["worst"] == pytest.approx([-0.05])
+    less = table["a tenth less is less: True"]
+    assert less["difference"] and less["limit"] == 0, "a name whose value hangs on the seed is no limit"
+    assert less["worst"] == pytest.approx([-0.1])
     elsewhere = table["good: True and two: False"]
     assert elsewhere["asks"] == "right > 0.1", "a function of another cell compares"
     assert all(all(row["holds"]) for row in (before, both, apart, elsewhere))
+
+
+def test_a_number_between_two_limits_is_compared_with_both(rows):
+    above, below = (row for row in rows if row["states"] == "from 0.75 to 1: True")
+    assert (above["asks"], below["asks"]) == ("min(trained) > 0.75", "min(trained) <= 1")
+    assert (above["limit"], below["limit"]) == (0.75, 1)
+    assert above["values"] == below["values"] == [[1.0], [0.9], [0.8]]
+    assert (above["worst"], below["worst"]) == ([0.8], [1.0])
 
 
 @pytest.mark.parametrize(
     "changed, sentence",
     [
         ({"swaps": {"for seed in (0, 1)": ("", 1)}}, "has 'for seed in (0, 1)' 0 times and not 1"),
-        ({"swaps": {"trained": ("", 1)}}, "has 'trained' 11 times and not 1"),
+        ({"swaps": {"trained": ("", 1)}}, "has 'trained' 13 times and not 1"),
         ({"sections": ("A toy", "A model")}, "has no heading 'A model'"),
     ],
 )
