@@ -14,9 +14,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
+from chromium import browser_command, find_browser  # noqa: E402
 from offline import block_network  # noqa: E402
-
-from course import BROWSERS, browser_command  # noqa: E402
 
 # Before NumPy or torch is loaded, and for every kernel that a test starts.
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -83,7 +82,7 @@ def is_long(item):
 
 
 def pytest_runtest_setup(item):
-    if item.get_closest_marker("browser") and not any(map(shutil.which, BROWSERS)):
+    if item.get_closest_marker("browser") and not find_browser():
         if os.environ.get("CI"):
             pytest.fail(f"{NO_BROWSER}, and CI is set. To bring it: {browser_command()}")
         pytest.skip(NO_BROWSER)

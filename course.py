@@ -39,7 +39,6 @@ LOG = VENV / "install.log"
 
 OLDEST = (3, 11)
 TORCH = "2.13.0"  # pyproject.toml gives a range; this is the version that was tested
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
 class Stop(Exception):
@@ -468,9 +467,13 @@ def status_of(process):
     return status if status >= 0 else 128 - status
 
 
-def run(*command, **more):
-    return status_of(subprocess.Popen([str(PYTHON), *command], cwd=str(ROOT),
-                                      env=environment(**more)))
+def run(*command, folder=ROOT, **more):
+    return status_of(subprocess.Popen([str(PYTHON), *command], cwd=folder, env=environment(**more)))
+
+
+def run_here(*command, **more):
+    """Run in the folder of whoever calls: the paths that are named are meant from there."""
+    return run(*command, folder=None, **more)
 
 
 def existing_lessons(arguments):
@@ -489,7 +492,7 @@ def build(arguments):
 def slides(arguments):
     existing_lessons(arguments)
     set_up("slides")
-    return run("tools/slides.py", *arguments)
+    return run_here(str(ROOT / "tools" / "slides.py"), *arguments)
 
 
 def figures(arguments):
@@ -500,7 +503,7 @@ def figures(arguments):
 
 def site(arguments):
     set_up("site")
-    return run("tools/make_book.py", *arguments)
+    return run_here(str(ROOT / "tools" / "make_book.py"), *arguments)
 
 
 def bench(arguments):
@@ -515,9 +518,7 @@ def bench(arguments):
 
 def homework(arguments):
     set_up("nbgrader" if {"to-nbgrader", "from-nbgrader"} & set(arguments) else "homework")
-    # In the folder of whoever calls: the paths that are named are meant from there.
-    return status_of(subprocess.Popen([str(PYTHON), "-m", "attnlib.homework", *arguments],
-                                      env=environment(**one_thread())))
+    return run_here("-m", "attnlib.homework", *arguments, **one_thread())
 
 
 def test(arguments):
@@ -527,15 +528,6 @@ def test(arguments):
     # The whole suite in two processes; a file stays in one, for a notebook's cells run in order.
     arguments = arguments or ["-n", "2", "--dist", "loadfile"]
     return run("-m", "pytest", *arguments, **one_thread())
-
-
-def browser_command():
-    """What brings a browser; conftest.py says it in the last line of a run that had none."""
-    if sys.platform == "darwin":
-        return "brew install --cask chromium"
-    if sys.platform.startswith("linux") and shutil.which("apt-get"):
-        return "sudo apt-get install chromium"
-    return "install Chromium or Chrome so that one of these is found: " + ", ".join(BROWSERS)
 
 
 # JupyterLab -------------------------------------------------------------------------------------

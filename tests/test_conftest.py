@@ -74,13 +74,13 @@ def browser_test():
 
 
 def test_a_missing_browser_skips_and_fails_in_ci(conftest, monkeypatch):
-    monkeypatch.setattr(conftest.shutil, "which", lambda name: None)
+    monkeypatch.setattr(conftest, "find_browser", lambda: None)
     monkeypatch.delenv("CI", raising=False)
     assert end_of(conftest.pytest_runtest_setup, browser_test()) == ("Skipped", conftest.NO_BROWSER)
     monkeypatch.setenv("CI", "true")
     end, words = end_of(conftest.pytest_runtest_setup, browser_test())
     assert end == "Failed" and "CI is set" in words
-    monkeypatch.setattr(conftest.shutil, "which", lambda name: name)
+    monkeypatch.setattr(conftest, "find_browser", lambda: "chrome")
     conftest.pytest_runtest_setup(browser_test())
 
 

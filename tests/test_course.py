@@ -44,7 +44,8 @@ arguments = sys.argv[1:]
 root = os.path.dirname(__file__)
 with open(os.path.join(root, "calls"), "a", encoding="utf-8") as calls:
     names = ("OMP_NUM_THREADS", "PYTHONPATH", "HOME")
-    calls.write(json.dumps([arguments, {name: os.environ.get(name) for name in names}]) + "\\n")
+    seen = {"folder": os.getcwd(), **{name: os.environ.get(name) for name in names}}
+    calls.write(json.dumps([[argument.replace(root + os.sep, "") for argument in arguments], seen]) + "\\n")
 if arguments[0] == "-c":
     print(os.environ.get("FAKE_VERSION", "%d.%d" % sys.version_info[:2]))
     sys.exit(int(os.environ.get("FAKE_PROBE", 0)))
@@ -649,19 +650,22 @@ def test_every_word_has_its_extra_in_pyproject():
 
 @posix
 @pytest.mark.parametrize(
-    "word, command, threads",
+    "word, command, threads, here",
     [
-        ("test", "-m pytest", "1"),
-        ("build", "tools/build.py", "1"),
-        ("bench", "benchmarks/run.py", "1"),
-        ("slides", "tools/slides.py", None),
-        ("figures", "tools/figures.py", "1"),
-        ("site", "tools/make_book.py", None),
+        ("test", "-m pytest", "1", False),
+        ("build", "tools/build.py", "1", False),
+        ("bench", "benchmarks/run.py", "1", False),
+        ("slides", "tools/slides.py", None, True),
+        ("figures", "tools/figures.py", "1", False),
+        ("site", "tools/make_book.py", None, True),
+        ("homework", "-m attnlib.homework", "1", True),
     ],
 )
 def test_words_start_their_tool_and_pass_on_its_status(
-    course, checkout, monkeypatch, word, command, threads
+    course, checkout, monkeypatch, tmp_path, word, command, threads, here
 ):
+    """And those to which one names paths start it in the caller's folder."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FAKE_STATUS", "5")
     monkeypatch.setenv("PYTHONPATH", "of another project")
     assert course.main([word, "02", "--flag"]) == 5
@@ -669,6 +673,7 @@ def test_words_start_their_tool_and_pass_on_its_status(
     assert " ".join(arguments) == f"{command} 02 --flag"
     assert environment["OMP_NUM_THREADS"] == threads
     assert environment["PYTHONPATH"] is None
+    assert environment["folder"] == str(tmp_path if here else checkout.root)
 
 
 @posix

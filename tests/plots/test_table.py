@@ -1,7 +1,6 @@
 """attention_table: the text, the HTML, and how it behaves in a browser."""
 
 import re
-import shutil
 from html.parser import HTMLParser
 
 import numpy as np
@@ -150,11 +149,10 @@ def test_bad_weights_are_named():
 @pytest.mark.browser
 def test_pointer_and_arrow_keys(html):
     sync_api = pytest.importorskip("playwright.sync_api")
-    from course import BROWSERS
+    from chromium import find_browser
 
-    browser = next(filter(None, map(shutil.which, BROWSERS)))
     with sync_api.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        chromium = driver.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"])
         page = chromium.new_page()
         errors = []
         page.on("console", lambda message: errors.append(message.text))

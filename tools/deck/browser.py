@@ -2,7 +2,6 @@
 
 import html
 import re
-import shutil
 from bisect import bisect
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,7 +9,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from chromium import browser_command, find_browser  # noqa: F401  the decks' tools ask here for both
 from deck import axe
+from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 from playwright.sync_api import sync_playwright
 
@@ -20,16 +21,8 @@ SMALLEST_TEXT = 18                 # px on a 1280x720 slide
 PATIENCE = 60                        # s for a busy machine to open a deck
 MEASURE = (Path(__file__).parent / "measure.js").read_text(encoding="utf-8")
 
-COMMANDS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-# On these systems the browser is not on the path.
-PLACES = ("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-          "C:/Program Files/Google/Chrome/Application/chrome.exe")
-
-
-def find_browser():
-    """The path of Chromium or Chrome, or None."""
-    found = next(filter(None, map(shutil.which, COMMANDS)), None)
-    return found or next((place for place in PLACES if Path(place).exists()), None)
+class NotStarted(Exception):
+    """A browser was found, and no page of it came."""
 
 
 class NotOpened(Exception):
@@ -38,12 +31,17 @@ class NotOpened(Exception):
 
 @contextmanager
 def launched(path):
-    """Chromium at `path`, closed at the end of the block."""
+    """Chromium at `path`, closed at the end of the block. Raises NotStarted."""
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=path,
-            # In a container, and as root, there is no sandbox. The pages are our own files.
-            args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+        try:
+            chromium = playwright.chromium.launch(
+                executable_path=path,
+                # In a container, and as root, there is no sandbox. The pages are our own files.
+                args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+        except PlaywrightError as error:
+            raise NotStarted(f"{path} was found as a browser and did not start "
+                             f"({error.message.splitlines()[0]}). Start it by hand to see why; to bring "
+                             f"another: {browser_command()}") from None
         try:
             yield chromium
         finally:
