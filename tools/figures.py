@@ -25,6 +25,8 @@ FONTS = ROOT / "attnlib" / "plots" / "fonts"
 BESIDE = (ROOT / "LICENSE-text", ROOT / "data" / "photographs.md",
           FONTS / "AttnSansSC-Regular.ttf", FONTS / "OFL.txt")
 AGAIN = "python3 course.py figures"
+WRITTEN = ".written.txt"  # in figures/: the names of the files that were drawn
+NAME = re.compile(r"\d\d_\d\d(_[a-z0-9-]+)?\.(svg|png)")  # of such a file
 
 
 def main(arguments=None):
@@ -37,27 +39,30 @@ def main(arguments=None):
     except ModuleNotFoundError as error:
         return (f"{error.name} is not installed. `{AGAIN}` installs it, and so "
                 "does `pip install -e .[figures]`.")
+    try:
+        sources = [lesson.read(path) for path in lesson.find(options.lessons)]
+    except LookupError as error:
+        return str(error)
+    except (OSError, ValueError) as error:
+        return f"No lesson was run: {error}. Mend the file, or name the lessons to run without it."
     folder = ROOT / "figures"
     try:
-        paths = lesson.find(options.lessons)
         if not options.lessons:
-            print(f"All {len(paths)} lessons are run, which takes about a quarter of an hour.", flush=True)
+            print(f"All {len(sources)} lessons are run, which takes about a quarter of an hour.", flush=True)
         folder.mkdir(exist_ok=True)
         for path in BESIDE:
             shutil.copy(path, folder)
-        good = [export(path, folder, options.check, build, kernel, f"{place} of {len(paths)} lessons")
-                for place, path in enumerate(paths, start=1)]
+        good = [export(source, folder, options.check, build, kernel, f"{place} of {len(sources)} lessons")
+                for place, source in enumerate(sources, start=1)]
         lost = left_out(folder)
         missing, commands = sum(lost.values()), (lesson.model_command(), f"{AGAIN} {' '.join(lost)}")
         count = page.write(folder, missing, commands)
-    except LookupError as error:
-        return str(error)
     except OSError as error:
         return f"The figures could not be written: {error}"
     except KeyboardInterrupt:
         print("\nStopped. Each file in figures/ is whole; lessons not yet named are as they were.")
         return 130
-    print(f"{folder / 'index.html'}: {count} figures, each as SVG and PNG")
+    print(f"{folder / 'index.html'}: {count} figures, as SVG and PNG")
     if missing:
         print(f"Left out: {missing} of {count + missing} figures, which ask an optional model. To draw them: "
               + " && ".join(commands))  # fmt: skip
@@ -89,10 +94,10 @@ class Drawn:
         return f"{self.number}_{title}".rstrip("_")
 
 
-def export(path, folder, judged, build, kernel, place):
+def export(source, folder, judged, build, kernel, place):
     """Run a lesson, lay its figures into `folder`, and say how it went and the lesson's place among those
     that are run. Whether all is well."""
-    start, source = time.monotonic(), lesson.read(path)
+    start = time.monotonic()
     # In that folder, so that a file gets its name in one step.
     with tempfile.TemporaryDirectory(prefix=".drawing-", dir=folder) as scratch:
         try:
@@ -148,7 +153,11 @@ def without_a_model(source):
 def left_out(folder, paths=None):
     """How many figures that ask a model are not in `folder`, by lesson, of the lessons that are in it."""
     lost = {}
-    for source in map(lesson.read, paths or lesson.lesson_paths()):
+    for path in paths or lesson.lesson_paths():
+        try:
+            source = lesson.read(path)
+        except ValueError:
+            continue  # it is told of when it is to be run; the others are counted all the same
         there = {path.name[:5] for path in folder.glob(f"{source.number}_*.svg")}
         cells = [cell for cell in source.code_cells for _ in range(lesson.pictures(cell))]  # of each figure
         missing = [number for number, cell in enumerate(cells, start=1)
@@ -159,15 +168,29 @@ def left_out(folder, paths=None):
 
 
 def replace(folder, number, figures):
-    """Name the lesson's new files and remove those of an earlier run. A user's own files stay."""
+    """Name the lesson's new files and remove those of an earlier run. A user's own files stay, since only
+    what is on the list of earlier runs is removed."""
     new = {f"{figure.name}.{kind}": figure.files.with_suffix(f".{kind}")
            for figure in figures for kind in ("svg", "png")}
     for name, file in new.items():
         file.replace(folder / name)
-    ours = re.compile(rf"{number}_\d\d(_[\w-]+)?\.(svg|png)")
-    for old in folder.iterdir():
-        if ours.fullmatch(old.name) and old.name not in new:
-            old.unlink()
+    before = written(folder)
+    gone = {name for name in before if name.startswith(f"{number}_")} - set(new)
+    for name in gone:
+        (folder / name).unlink(missing_ok=True)
+    part = folder / f"{WRITTEN}.part"
+    part.write_text("\n".join(sorted(before - gone | set(new))), encoding="utf-8")
+    part.replace(folder / WRITTEN)
+
+
+def written(folder):
+    """The names on the list of what was drawn into `folder`. None where it is missing or damaged: better an
+    old figure that stays than a user's file that goes."""
+    try:
+        names = (folder / WRITTEN).read_text(encoding="utf-8").splitlines()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return set()
+    return set(names) if all(map(NAME.fullmatch, names)) else set()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from in_place import put_in_place
+
 ROOT = Path(__file__).resolve().parent.parent
 BOOK = ROOT / "tools" / "book"
 
@@ -28,6 +30,11 @@ def main(arguments=None):
     if options.check and not chromium:
         return "--check needs Chromium or Chrome, and neither was found: install chromium."
     try:
+        if options.pictures:
+            options.pictures.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        return f"--pictures needs a folder, and {options.pictures} cannot be one: {error}"
+    try:
         lessons = build(pages, Sphinx, lesson.lesson_paths(), ROOT / "site")
     except ValueError as error:
         return f"The book was not built: {error}."
@@ -36,7 +43,10 @@ def main(arguments=None):
     if lessons is None:
         return "The book has faults: they stand above. site/ holds what could be made."
     print(f"{ROOT / 'site' / 'index.html'}: {len(lessons)} lessons")
-    return 1 if options.check and checked(check, browser, chromium, options.pictures) else 0
+    try:
+        return 1 if options.check and checked(check, browser, chromium, options.pictures) else 0
+    except browser.NotStarted as error:
+        return f"The book was built, and not checked: {error}"
 
 
 def checked(check, browser, path, pictures):
@@ -75,8 +85,7 @@ def build(pages, Sphinx, paths, folder):
             shutil.copyfile(page.lesson.path, target)
             pages.write_as_script(target)
         pages.copy_parts(new / "_static")
-        shutil.rmtree(folder, ignore_errors=True)
-        new.rename(folder)
+        put_in_place((new, folder))
     return None if app._warncount else lessons
 
 

@@ -5,6 +5,7 @@ python tools/slides.py [NN or LECTURE.toml ...] [--check] [--pictures DIR]
 
 import argparse
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,11 +32,13 @@ def main(arguments=None):
         return str(error)
     except OSError as error:
         return f"The deck could not be written: {error}"
+    try:
+        with browser.launched(path) if path else nullcontext() as chromium:
+            findings = [finish(browser, chromium, deck, options) for deck in decks]
+    except browser.NotStarted as error:
+        return f"The decks were built, without a PDF: {error}"
     if not path:
         print("no PDF: it needs Chromium or Chrome, and neither was found; install chromium")
-        return 0
-    with browser.launched(path) as chromium:
-        findings = [finish(browser, chromium, deck, options) for deck in decks]
     return 1 if any(findings) else 0
 
 
@@ -83,18 +86,23 @@ def build(page, lecture, path):
 
 
 def finish(browser, chromium, deck, options):
-    """Print the PDF and, if asked, check the deck. Returns the findings."""
+    """Print the PDF, where there is a browser, and if asked, check the deck. Returns what is wrong."""
     name = deck.folder.name
     pdf = deck.folder / f"{name}.pdf"
+    wrong = []
     try:
-        browser.print_pdf(chromium, deck.folder, pdf)
-        print(pdf)
+        pdf.unlink(missing_ok=True)     # of an earlier deck
+        if chromium:
+            browser.print_pdf(chromium, deck.folder, pdf)
+            print(pdf)
     except browser.NotOpened as error:
-        print(f"no PDF: {error}; --check says more")
+        wrong = [f"no PDF: {error}; --check says more"]
     except OSError as error:
-        print(f"no PDF: {error}; close it where it is open, and run this again")
+        wrong = [f"no PDF: {error}; close it where it is open, and run this again"]
+    for sentence in wrong:
+        print(sentence)
     if not options.check:
-        return []
+        return wrong
     report = browser.check(chromium, deck.folder, options.pictures and options.pictures / name)
     report.findings += browser.check_readers(chromium, deck.folder)
     summary = (f"{name[:2] if name[:2].isdigit() else name}: {report.slides} slides, {report.steps} steps, "
@@ -104,7 +112,7 @@ def finish(browser, chromium, deck, options):
     else:
         halls = " or ".join(f"{width}x{height}" for width, height in browser.HALLS)
         print(f"{summary}, nothing outside {halls}, no serious fault by axe")
-    return report.findings
+    return wrong + report.findings
 
 
 if __name__ == "__main__":

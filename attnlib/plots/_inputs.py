@@ -25,10 +25,15 @@ def to_array(values, name):
 
 
 def to_dict(entries, name, what):
-    """A dict, or nothing at all as an empty one."""
+    """A dict whose labels are text, since a figure writes them; nothing at all becomes an empty one."""
     if entries is not None and not isinstance(entries, dict):
         raise TypeError(f"{name} must be a dict of label to {what}; got {type(entries).__name__}.")
-    return entries or {}
+    labelled = {}
+    for label, entry in (entries or {}).items():
+        if str(label) in labelled:
+            raise ValueError(f"{name} has two labels that read {str(label)!r}. Give one another name.")
+        labelled[str(label)] = entry
+    return labelled
 
 
 def to_words(words, name):

@@ -50,7 +50,7 @@ def dials(hands, rows, columns, *, title):
     """
     rows, columns = to_words(rows, "rows"), to_words(columns, "columns")
     named = isinstance(hands, dict)
-    hands = {str(label): _angles(angles, rows, columns, label if named else "hands")
+    hands = {label: _angles(angles, rows, columns, label if named else "hands")
              for label, angles in (to_dict(hands, "hands", "angles") if named else {"": hands}).items()}
     if not 1 <= len(hands) <= 3:
         raise ValueError(f"hands has {len(hands)} entries; one to three hands can be told apart in a dial.")

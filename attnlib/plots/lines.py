@@ -80,21 +80,23 @@ def curves(x, measured, *, theory=None, title, xlabel, ylabel, logx=False, logy=
     ax = fig.subplots()
     _scale(ax, logx, logy)
     ax.margins(x=0.02)
-    ends = []                                               # (label, colour, last x, last y)
+    drawn = []                                              # (label, line)
     for (label, values), colour, marker, edge in zip(measured.items(), PALETTE, MARKERS, EDGES, strict=False):
-        ends.append((label, colour, *_draw_measured(ax, x, values, label, colour, marker, edge)))
+        drawn.append((label, _draw_measured(ax, x, values, label, colour, marker, edge)))
     for (label, function), dash in zip(theory.items(), DASHES, strict=False):
-        ends.append((label, INK, *_draw_theory(ax, x, function, label, dash, logx)))
+        drawn.append((label, _draw_theory(ax, x, function, label, dash, logx)))
     if logy and ax.dataLim.y0 <= 0:
         raise ValueError(f"y reaches down to {ax.dataLim.y0:.3g}, but a logarithmic axis starts above 0.")
     ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
     ax.grid(axis="y")
     if logx:
         _name_each_x(ax, x)
-    if len(ends) <= MOST_DIRECT_LABELS:
-        _label_ends(ax, ends)
+    if len(drawn) <= MOST_DIRECT_LABELS:
+        _label_ends(ax, drawn)
     else:
-        ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        # Matplotlib, left to look for labels, would leave out those that begin with "_"
+        labels, lines = zip(*drawn, strict=True)
+        ax.legend(lines, labels, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return finish(fig)
 
 
@@ -146,7 +148,7 @@ def _at_most(series, most, name):
 
 
 def _draw_measured(ax, x, values, label, colour, marker, edge):
-    """Points, and the band around them if there is one; returns the last point."""
+    """Points, and the band around them if there is one; returns the points."""
     banded = isinstance(values, tuple) and len(values) == 3 and np.ndim(values[0]) > 0
     y, *band = [
         _fitting(part, x, f"measured[{label!r}]") for part in (values if banded else [values])
@@ -158,12 +160,12 @@ def _draw_measured(ax, x, values, label, colour, marker, edge):
             raise ValueError(f"measured[{label!r}] has a band whose low lies above its high.")
         ax.fill_between(x[order], low[order], high[order], facecolor=(colour, 0.2), edgecolor=colour,
                         linewidth=1, linestyle=edge)
-    ax.plot(x[order], y[order], marker, color=colour, label=label, zorder=3)
-    return x[order][-1], y[order][-1]
+    (points,) = ax.plot(x[order], y[order], marker, color=colour, label=label, zorder=3)
+    return points
 
 
 def _draw_theory(ax, x, function, label, dash, logx):
-    """A line over the range of x; returns its right end."""
+    """A line over the range of x; returns it."""
     if not callable(function):
         raise TypeError(
             f"theory[{label!r}] must be a function of x, but is {type(function).__name__}. "
@@ -172,8 +174,8 @@ def _draw_theory(ax, x, function, label, dash, logx):
     space = np.geomspace if logx else np.linspace
     fine = space(x.min(), x.max(), 200)
     y = _fitting(function(fine), fine, f"theory[{label!r}](x)")
-    ax.plot(fine, y, dash, color=INK, label=label)
-    return fine[-1], y[-1]
+    (line,) = ax.plot(fine, y, dash, color=INK, label=label)
+    return line
 
 
 def _fitting(values, x, name):
@@ -183,14 +185,14 @@ def _fitting(values, x, name):
     return array
 
 
-def _label_ends(ax, ends):
+def _label_ends(ax, drawn):
     """Write each label beside the right end of its line, none on another."""
     to_axes = ax.transData + ax.transAxes.inverted()
     ax.autoscale_view()
-    heights = [to_axes.transform((x, y))[1] for _, _, x, y in ends]
-    for (label, colour, _, _), height in zip(ends, spread(heights, _GAP), strict=True):
+    heights = [to_axes.transform((line.get_xdata()[-1], line.get_ydata()[-1]))[1] for _, line in drawn]
+    for (label, line), height in zip(drawn, spread(heights, _GAP), strict=True):
         ax.annotate(
-            label, (1.01, height), xycoords="axes fraction", color=colour, va="center",
+            label, (1.01, height), xycoords="axes fraction", color=line.get_color(), va="center",
             annotation_clip=False,
         )
 

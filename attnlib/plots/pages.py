@@ -81,7 +81,7 @@ def _checked(tables, n_blocks):
             raise ValueError(
                 f"tables[{name!r}] names block {table.max()}, but blocks are 0 to {n_blocks - 1}."
             )
-        checked[str(name)] = [int(i) for i in table if i >= 0]
+        checked[name] = [int(i) for i in table if i >= 0]
     return checked
 
 

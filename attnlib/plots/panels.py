@@ -63,6 +63,7 @@ def panels(x, measured, *, theory=None, title, xlabel, logx=False, logy=()):
         raise ValueError(f"measured has {len(measured)} panels; it must have 1 to {MOST_PANELS}.")
     if isinstance(logy, str):
         raise TypeError(f"logy must be a collection of panels' titles; got the string {logy!r}.")
+    logy = [str(panel) for panel in logy]
     for name, titles in (("theory", theory), ("logy", logy)):
         for panel in titles:
             if panel not in measured:
@@ -73,20 +74,21 @@ def panels(x, measured, *, theory=None, title, xlabel, logx=False, logy=()):
     rows = -(-len(measured) // _COLUMNS)
     fig = Figure(figsize=(WIDTH, _HEIGHTS[rows] / DPI))
     axes = fig.subplots(rows, min(len(measured), _COLUMNS), squeeze=False).flat
+    points, lines = {}, {}          # for the legend: label to what the first panel with it shows
     for ax, (panel, series) in zip(axes, measured.items(), strict=False):
         _scale(ax, logx, panel in logy)
         ax.margins(x=0.03, y=0.08)
         for label, values in series.items():
-            _draw_measured(ax, x, values, label, *looks[label])
+            points.setdefault(label, _draw_measured(ax, x, values, label, *looks[label]))
         for label, function in theory.get(panel, {}).items():
-            _draw_theory(ax, x, function, label, dashes[label], logx)
+            lines.setdefault(label, _draw_theory(ax, x, function, label, dashes[label], logx))
         ax.set_title(panel)
         ax.grid(axis="y")
         if logx:
             _name_each_x(ax, x)
     for ax in axes[len(measured):]:
         ax.remove()
-    _legend(fig, [*looks, *dashes])
+    _legend(fig, [*looks, *dashes], [*map(points.get, looks), *map(lines.get, dashes)])
     fig.suptitle(title)
     for ax in fig.axes[-_COLUMNS:]:
         ax.set_xlabel(xlabel)
@@ -96,7 +98,7 @@ def panels(x, measured, *, theory=None, title, xlabel, logx=False, logy=()):
 def _of_dicts(entries, name, what):
     """A dict whose entries are dicts; nothing at all becomes an empty one."""
     entries = to_dict(entries, name, f"a dict of label to {what}")
-    return {str(key): to_dict(value, f"{name}[{key!r}]", what) for key, value in entries.items()}
+    return {key: to_dict(value, f"{name}[{key!r}]", what) for key, value in entries.items()}
 
 
 def _looks(entries, looks, name):
@@ -106,16 +108,11 @@ def _looks(entries, looks, name):
     return dict(zip(labels, looks, strict=False))
 
 
-def _legend(fig, labels):
-    """One entry a label, taken from the first panel that has it."""
-    found = {}
-    for ax in fig.axes:
-        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
+def _legend(fig, labels, handles):
+    """One entry a label, in as many columns as fit."""
     widths = [text_width(label) + _SAMPLE for label in labels]
     columns = len(labels)
     if sum(widths) > WIDTH * DPI:
         columns = max(1, int(WIDTH * DPI / max(widths)))
     if labels:
-        handles = [found[label] for label in labels]
         fig.legend(handles, labels, loc="outside lower center", ncols=columns)

@@ -27,6 +27,8 @@ _RING = _MARK * np.array(
     [(np.cos(turn), np.sin(turn)) for turn in np.arange(8) * np.pi / 4]
 )
 _AXES = np.array([WIDTH * DPI - 100, HEIGHT * DPI - 110])    # pixels, roughly
+_LEAST = 100                           # pixels across that labels on both sides leave to the points
+_WIDEST = (_AXES[0] - _LEAST) / 2 - 2 * _AWAY                # pixels of a label
 
 
 @use_style()
@@ -57,7 +59,8 @@ def plane(
     Raises
     ------
     ValueError, TypeError
-        For points or arrows that do not lie in the plane, or labels that do not fit the points.
+        For points or arrows that do not lie in the plane, labels that do not fit the points, or a label
+        so wide that the points would have no room.
 
     Examples
     --------
@@ -70,8 +73,9 @@ def plane(
             f"points has shape {points.shape}, but {len(labels)} labels call for "
             f"({len(labels)}, 2): one row a point, two numbers each."
         )
-    tips = {str(label): _tip(tip, label) for label, tip in to_dict(arrows, "arrows", "vector").items()}
+    tips = {label: _tip(tip, label) for label, tip in to_dict(arrows, "arrows", "vector").items()}
     _at_most_colours(tips)
+    widest = _widest([*labels, *tips])
 
     fig = Figure()
     ax = fig.subplots()
@@ -89,8 +93,7 @@ def plane(
                         "linewidth": 2.5, "shrinkA": 0, "shrinkB": 0},
         )
     ax.set(title=title, xlabel=xlabel, ylabel=ylabel)
-    words = [*labels, *tips]
-    _frame(ax, np.vstack([points, *tips.values(), [0, 0]]), max(map(text_width, words)))
+    _frame(ax, np.vstack([points, *tips.values(), [0, 0]]), widest)
     finish(fig)
     _equal_units(ax)
     # a point's label stands away from the other points, an arrow's label beyond its tip
@@ -113,6 +116,17 @@ def _at_most_colours(tips):
         raise ValueError(
             f"arrows has {len(tips)} entries, but only {len(PALETTE) - 1} can be told apart."
         )
+
+
+def _widest(words):
+    """How wide the widest label is, in pixels; what is beside a point must leave it in view."""
+    width, word = max((text_width(word), word) for word in words)
+    if width > _WIDEST:
+        raise ValueError(
+            f"The label {word!r} is {width:.0f} pixels wide, but beside the points there is room for "
+            f"{_WIDEST:.0f}. Shorten it."
+        )
+    return width
 
 
 def _frame(ax, shown, widest):

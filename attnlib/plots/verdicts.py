@@ -32,18 +32,18 @@ def caught_by(caught, tests, suspects, *, title):
 
     Raises
     ------
-    ValueError
-        For arrays that are not boolean or do not fit the words.
+    ValueError, TypeError
+        For arrays that are not boolean or do not fit the words, and for titles of arrays without words
+        or of words without an array.
 
     Examples
     --------
     >>> caught_by([[True, False]], ["the shape"], ["A", "B"], title="Who is caught?")
     <Figure size 1000x170 with 1 Axes>
     """
-    groups = caught if isinstance(caught, dict) else {"": caught}
-    across = suspects if isinstance(caught, dict) else {"": suspects}
+    groups, across = _by_title(caught, suspects)
     tests = to_words(tests, "tests")
-    across = {name: to_words(words, "suspects") for name, words in across.items()}
+    across = {name: to_words(across[name], "suspects") for name in groups}      # in the panels' order
     groups = {name: _table(group, (len(tests), len(across[name]))) for name, group in groups.items()}
     height = 130 + _ROW * (len(tests) + isinstance(caught, dict))
     fig = Figure(figsize=(WIDTH, height / DPI))
@@ -55,6 +55,25 @@ def caught_by(caught, tests, suspects, *, title):
     fig.supxlabel("dark blue: caught    white: passes", fontsize="medium")
     fig.suptitle(title)
     return finish(fig)
+
+
+def _by_title(caught, suspects):
+    """Arrays and words by the same titles; a single array has no title of its own."""
+    if isinstance(caught, dict) != isinstance(suspects, dict):
+        raise ValueError(
+            "caught and suspects must both be dicts, with the same titles, or neither; got "
+            f"{type(caught).__name__} and {type(suspects).__name__}.")
+    if not isinstance(caught, dict):
+        return {"": caught}, {"": suspects}
+    if not caught:
+        raise ValueError("caught is an empty dict; it must hold at least one array.")
+    for name, titles, other, others in (("suspects", suspects, "caught", caught),
+                                        ("caught", caught, "suspects", suspects)):
+        for title in titles:
+            if title not in others:
+                raise ValueError(
+                    f"{name} has the title {title!r}, but {other} has only {[*others]}. Give both the same.")
+    return caught, suspects
 
 
 def _table(given, shape):

@@ -67,7 +67,7 @@ def walks(paths, *, spread=np.sqrt, label="$\\sqrt{d}$", title, xlabel, ylabel):
     for side in (1, -1):
         left.plot(fine, side * far, color=INK)
         left.annotate(
-            ("" if side > 0 else "-") + label, (d, side * far[-1]), xytext=(6, 0),
+            f"{'' if side > 0 else '-'}{label}", (d, side * far[-1]), xytext=(6, 0),
             textcoords="offset points", va="center", annotation_clip=False,
         )
     reach = _ROOM * max(np.abs(shown).max(), far[-1])

@@ -59,15 +59,17 @@ def wirings(panels, *, marked=(), title):
     panels = to_dict(panels, "panels", "a pair (boxes, arrows)")
     if not 1 <= len(panels) <= 3:
         raise ValueError(f"panels has {len(panels)} entries; one to three fit side by side.")
-    for name, (boxes, arrows) in panels.items():
-        _check(boxes, arrows, f"panels[{name!r}]")
+    panels = {name: _wiring(boxes, arrows, f"panels[{name!r}]") for name, (boxes, arrows) in panels.items()}
+    if isinstance(marked, str):
+        raise TypeError(f"marked must be a collection of boxes' texts; got the string {marked!r}.")
+    marked = [str(text) for text in marked]
     rows = 1 + max(row for boxes, _ in panels.values() for _, row in boxes.values())
     fig = Figure(figsize=(WIDTH, round(_AROUND + _ROW * rows) / DPI))
     wide = WIDTH * DPI / len(panels) - 20
     for ax, (name, (boxes, arrows)) in zip(
         fig.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
     ):
-        ax.set(xticks=[], yticks=[], xlim=(0, wide), ylim=(-0.5 * _ROW, (rows - 0.5) * _ROW), title=str(name))
+        ax.set(xticks=[], yticks=[], xlim=(0, wide), ylim=(-0.5 * _ROW, (rows - 0.5) * _ROW), title=name)
         ax.spines[:].set_visible(False)
         drawn = {text: _box(ax, text, place, wide, text in marked) for text, place in boxes.items()}
         for start, end in arrows:
@@ -76,16 +78,19 @@ def wirings(panels, *, marked=(), title):
     return finish(fig)
 
 
-def _check(boxes, arrows, name):
+def _wiring(boxes, arrows, name):
+    """Boxes and arrows, checked, with texts in both."""
     boxes = to_dict(boxes, f"the boxes of {name}", "a place (column, row)")
     if not boxes:
         raise ValueError(f"{name} has no boxes.")
     for text, place in boxes.items():
         if np.shape(place) != (2,) or not (0 <= place[0] <= 1 and place[1] >= 0):
             raise ValueError(f"{name} has {text!r} at {place!r}; a place is a column in 0..1 and a row.")
+    arrows = [tuple(map(str, pair)) for pair in arrows]
     for pair in arrows:
         if len(pair) != 2 or not set(pair) <= set(boxes):
             raise ValueError(f"{name} has an arrow {pair!r}, which does not lead from a box to a box.")
+    return boxes, arrows
 
 
 def _box(ax, text, place, wide, marked):

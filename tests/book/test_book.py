@@ -1,9 +1,12 @@
 """The book: what its pages hold, what its search finds, and that the check sees each kind of fault."""
 
 import json
+import os
 import re
+import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -28,6 +31,86 @@ def book(tmp_path_factory):
     folder = tmp_path_factory.mktemp("book") / "site"
     assert make_book.build(pages, Sphinx, LESSONS, folder), "Sphinx warned"
     return folder
+
+
+# The book takes the place of an earlier one. Sphinx is played: it writes one page.
+
+def rebuilt(folder, words):
+    def sphinx(source, conf, new, *arguments, **options):
+        def build():
+            (new / "_sources").mkdir(parents=True)
+            (new / "index.html").write_text(words, encoding="utf-8")
+
+        return SimpleNamespace(build=build, _warncount=0)
+
+    played = SimpleNamespace(write_source=lambda source, paths: [], copy_parts=lambda static: None)
+    return make_book.build(played, sphinx, [], folder)
+
+
+@pytest.fixture
+def earlier(tmp_path):
+    """A book of an earlier run, with a page that is in use."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    for name in ("index.html", "in_use.html"):
+        (folder / name).write_text("earlier", encoding="utf-8")
+    return folder
+
+
+def texts(folder):
+    return {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.html")}
+
+
+def test_a_book_that_cannot_be_replaced_stays_as_it_was(earlier, monkeypatch):
+    def in_use(source, target):
+        raise PermissionError(13, "Permission denied", str(source))
+
+    monkeypatch.setattr(os, "replace", in_use)
+    with pytest.raises(OSError, match="site cannot be replaced, and stays as it was: .* Close what is open"):
+        rebuilt(earlier, "new")
+    assert texts(earlier) == {"index.html": "earlier", "in_use.html": "earlier"}
+    assert [path.name for path in earlier.parent.iterdir()] == ["site"]
+
+
+def test_a_page_that_cannot_be_deleted_costs_no_book(earlier, monkeypatch):
+    rmtree = shutil.rmtree
+
+    def leaves_one(path, *arguments, **options):
+        if not Path(path, "in_use.html").exists():
+            return rmtree(path, *arguments, **options)
+        Path(path, "index.html").unlink()
+        if not options.get("ignore_errors"):
+            raise PermissionError(13, "Permission denied", "in_use.html")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", leaves_one)
+        assert rebuilt(earlier, "new") == []
+    assert texts(earlier) == {"index.html": "new"}
+    assert rebuilt(earlier, "newer") == []
+    assert [path.name for path in earlier.parent.iterdir()] == ["site"]
+
+
+def test_a_book_that_is_stopped_while_the_old_one_is_deleted_is_whole(earlier, monkeypatch):
+    rmtree = shutil.rmtree
+
+    def stopped(path, *arguments, **options):
+        if Path(path).name in ("site", ".site-old"):
+            Path(path, "index.html").unlink()
+            raise KeyboardInterrupt
+        rmtree(path, *arguments, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        rebuilt(earlier, "new")
+    assert texts(earlier) == {"index.html": "new"}
+
+
+def test_a_place_for_pictures_that_is_a_file_is_named_before_anything_is_built(tmp_path, monkeypatch):
+    monkeypatch.setattr(browser, "find_browser", lambda: "chromium")
+    monkeypatch.setattr(make_book, "build", lambda *_: pytest.fail("The book was built."))
+    (tmp_path / "README.md").touch()
+    told = make_book.main(["--pictures", str(tmp_path / "README.md")])
+    assert told.startswith(f"--pictures needs a folder, and {tmp_path / 'README.md'} cannot be one: ")
 
 
 def soup(path):

@@ -46,19 +46,26 @@ def lesson(folder, *sources):
 
 
 def export(path, folder, judged=False):
-    return figures.export(path, folder, judged, build, kernel, "8 of 26 lessons")
+    return figures.export(figures.lesson.read(path), folder, judged, build, kernel, "8 of 26 lessons")
 
 
 def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+def drawn(folder, *names):
+    """Lay files there as an earlier run has."""
+    for name in names:
+        (folder / name).touch()
+    (folder / figures.WRITTEN).write_text("\n".join(names), encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """The folder of an export."""
     folder = tmp_path_factory.mktemp("figures")
-    (folder / "07_02_of-an-earlier-run.svg").touch()
-    (folder / "08_01_of-another-lesson.svg").touch()
+    drawn(folder, "07_02_of-an-earlier-run.svg", "08_01_of-another-lesson.svg")
+    (folder / "07_01_where-it-looks-for-my-talk.svg").touch()
     (folder / "07_of the user.txt").touch()
     Image.new("RGB", (2, 2)).save(folder / "99_01_of-the-user.png")
     assert export(lesson(tmp_path_factory.mktemp("notebooks"), SHOWN, PHOTOGRAPH), folder)
@@ -67,10 +74,36 @@ def exported(tmp_path_factory):
 
 def test_figures_are_numbered_as_in_the_lesson_and_old_ones_are_gone_but_no_file_of_the_users(exported):
     assert sorted(contents(exported)) == [
-        "07_01_where-does-q-look.png", "07_01_where-does-q-look.svg",
-        "07_03_what-is-grey.png", "07_03_what-is-grey.svg", "07_of the user.txt",
-        "08_01_of-another-lesson.svg", "99_01_of-the-user.png",
+        ".written.txt", "07_01_where-does-q-look.png", "07_01_where-does-q-look.svg",
+        "07_01_where-it-looks-for-my-talk.svg", "07_03_what-is-grey.png", "07_03_what-is-grey.svg",
+        "07_of the user.txt", "08_01_of-another-lesson.svg", "99_01_of-the-user.png",
     ]  # fmt: skip
+
+
+def test_the_list_has_what_was_drawn_of_this_lesson_and_of_others(exported):
+    assert figures.written(exported) == {
+        "07_01_where-does-q-look.png", "07_01_where-does-q-look.svg",
+        "07_03_what-is-grey.png", "07_03_what-is-grey.svg", "08_01_of-another-lesson.svg",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("damaged", [None, b"", b"07_01_old.svg\n07_02_cut-o", b"07_01_old.svg\n../07_01.svg",
+                                     b"07_01_old.svg\n\xff"],
+                         ids=["missing", "empty", "cut off", "a path", "no text"])  # fmt: skip
+def test_without_a_whole_list_nothing_is_removed(tmp_path, damaged):
+    drawn(tmp_path, "07_01_old.svg")
+    (tmp_path / figures.WRITTEN).unlink()
+    if damaged is not None:
+        (tmp_path / figures.WRITTEN).write_bytes(damaged)
+    figures.replace(tmp_path, "07", [])
+    assert sorted(contents(tmp_path)) == [".written.txt", "07_01_old.svg"]
+
+
+def test_what_the_user_has_moved_away_need_not_be_removed(tmp_path):
+    drawn(tmp_path, "07_01_old.svg", "08_01_old.svg")
+    (tmp_path / "07_01_old.svg").unlink()
+    figures.replace(tmp_path, "07", [])
+    assert contents(tmp_path) == {".written.txt": b"08_01_old.svg", "08_01_old.svg": b""}
 
 
 def test_a_png_has_twice_the_pixels_an_opaque_ground_and_its_words(exported):
@@ -157,9 +190,9 @@ def test_a_figure_is_missing_until_it_is_there_and_only_of_lessons_that_are(expo
 def test_how_long_it_takes_how_far_it_is_and_what_is_missing_are_said(
     numbers, first, places, tmp_path, monkeypatch, capsys
 ):
-    def exports(path, folder, judged, build, kernel, place):
-        print(path.name[:2], place)
-        (folder / f"{path.name[:2]}_01_of-many.svg").touch()
+    def exports(source, folder, judged, build, kernel, place):
+        print(source.number, place)
+        (folder / f"{source.number}_01_of-many.svg").touch()
         return True
 
     monkeypatch.setattr(figures, "ROOT", tmp_path)
@@ -176,6 +209,31 @@ def test_how_long_it_takes_how_far_it_is_and_what_is_missing_are_said(
 
 def test_a_lesson_that_is_not_there_is_a_sentence():
     assert figures.main(["99"]).startswith("There is no lesson 99. The lessons are: 00, ")
+
+
+@pytest.fixture
+def conflict(tmp_path, monkeypatch):
+    """Lessons 07 and 08, in which a merge has left its marks; which of them were run."""
+    notebooks, ran = tmp_path / "notebooks", []
+    notebooks.mkdir()
+    text = lesson(notebooks, SHOWN).read_text(encoding="utf-8")
+    (notebooks / "08_broken.ipynb").write_text(text.replace("\n", "\n<<<<<<< HEAD\n", 1), encoding="utf-8")
+    monkeypatch.setattr(figures.lesson, "NOTEBOOKS", notebooks)
+    monkeypatch.setattr(figures, "ROOT", tmp_path)
+    monkeypatch.setattr(figures, "export", lambda source, *_: ran.append(source.number) or True)
+    return ran
+
+
+@pytest.mark.parametrize("numbers", [["07", "08"], []], ids=["named", "all"])
+def test_a_broken_lesson_that_is_asked_for_is_a_sentence_before_any_is_run(conflict, numbers):
+    said = figures.main(numbers)
+    assert said.startswith("No lesson was run: 08_broken.ipynb is not a notebook (")
+    assert said.endswith("line 2 column 1 (char 2)). Mend the file, or name the lessons to run without it.")
+    assert conflict == []
+
+
+def test_a_broken_lesson_that_is_not_asked_for_stops_no_other(conflict):
+    assert figures.main(["07"]) == 0 and conflict == ["07"]
 
 
 def test_a_figure_without_a_title_is_named_by_its_number(tmp_path):
@@ -210,6 +268,16 @@ def test_the_page_shows_each_figure_with_its_words_and_files(exported):
         assert all(f'href="{name}.{kind}"' in text for kind in ("svg", "png"))
     assert 'alt="Two bars, 苹果 &lt;first&gt;." loading="lazy"' in text
     (exported / "index.html").unlink()
+
+
+def test_the_page_links_only_what_is_there(exported, tmp_path):
+    """The user has moved the SVG files to a talk."""
+    for path in exported.glob("*.png"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    assert page.write(tmp_path) == 2
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    shown, linked = (re.findall(rf'{kind}="(\d\d_[^"]*)"', text) for kind in ("src", "href"))
+    assert shown == linked == ["07_01_where-does-q-look.png", "07_03_what-is-grey.png"]
 
 
 def test_the_page_says_what_is_missing(exported):

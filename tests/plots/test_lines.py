@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from attnlib.plots import curves
 from attnlib.plots.lines import spread, written_out
+from attnlib.plots.style import INK, PALETTE
 
 NAMES = {"title": "t", "xlabel": "x", "ylabel": "y"}
 
@@ -71,6 +72,13 @@ def test_more_than_three_have_a_legend():
     ax = curves([1, 2], {n: [1, 2] for n in "abcd"}, **NAMES).axes[0]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == list("abcd")
     assert not ax.texts
+
+
+def test_any_label_stands_in_the_legend():
+    ax = curves([1, 2], {8: [1, 2], "_a": [2, 3]}, theory={"_a": np.sqrt, "b": np.square}, **NAMES).axes[0]
+    legend = ax.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["8", "_a", "_a", "b"]
+    assert [line.get_color() for line in legend.get_lines()] == [*PALETTE[:2], INK, INK]
 
 
 def test_a_logarithmic_axis_names_each_x():
@@ -142,6 +150,7 @@ def test_spread_leaves_alone_what_does_not_touch():
     ([1, 2], {"a": ([1, 2], [-1, 2], [2, 3])}, {"logy": True}, ValueError, "y reaches down to -1"),
     ([1, 2], {}, {"logy": True, "theory": {"b": lambda x: x - 2}}, ValueError, "y reaches down to -1"),
     ([1, 2], {}, {}, ValueError, "nothing to draw"),
+    ([1, 2], {8: [1, 2], "8": [1, 2]}, {}, ValueError, "measured has two labels that read '8'. Give one an"),
     ([1, 2], {n: [1, 2] for n in "abcdef"}, {}, ValueError, "measured has 6 entries, but only 5"),
     ([1, 2], {}, {"theory": {n: np.sqrt for n in "abcde"}}, ValueError, "theory has 5 entries"),
     ([1, 2], {}, {"theory": {"b": [1, 2]}}, TypeError, r"theory\['b'\] must be a function"),

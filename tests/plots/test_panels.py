@@ -70,6 +70,22 @@ def test_one_legend_serves_all():
                                                                 "derived, scaled"]
 
 
+@pytest.mark.parametrize("label", [8, "_a"])
+def test_any_label_stands_in_the_legend(label):
+    fig = panels([1, 2], {"area": {label: [1, 4]}}, theory={"area": {label: np.square}}, **NAMES)
+    (legend,) = fig.legends
+    assert [text.get_text() for text in legend.get_texts()] == [str(label)] * 2
+    points, line = legend.get_lines()
+    assert (points.get_color(), points.get_linestyle()) == (PALETTE[0], "None")
+    assert (line.get_color(), line.get_linestyle()) == (INK, "-")
+
+
+def test_a_panel_named_by_a_number_can_be_logarithmic():
+    first, second = panels([1, 2], {8: {"a": [1, 4]}, 16: {"a": [1, 4]}}, logy=[16], **NAMES).axes
+    assert (first.get_title(), first.get_yscale()) == ("8", "linear")
+    assert (second.get_title(), second.get_yscale()) == ("16", "log")
+
+
 @pytest.mark.parametrize("count", [1, 3])
 def test_everything_can_be_read(count, assert_readable):
     labels = ("a long label, as they come", "another")
@@ -90,6 +106,7 @@ def test_four_full_panels_can_be_read(assert_readable):
     ({"p": X}, {}, TypeError, r"measured\['p'\] must be a dict of label to numbers; got ndarray"),
     ({"p": {"a": [1, 2]}}, {}, ValueError, r"measured\['a'\] has shape \(2,\)"),
     ({"p": {n: X for n in "abcdef"}}, {}, ValueError, "measured has 6 entries, but only 5"),
+    ({"p": {8: X, "8": X}}, {}, ValueError, r"measured\['p'\] has two labels that read '8'"),
     ({"p": {"a": X}}, {"theory": {"q": {"b": np.sqrt}}}, ValueError, "theory names the panel 'q', but"),
     ({"p": {"a": X}}, {"theory": {"p": {"b": X}}}, TypeError, r"theory\['b'\] must be a function"),
     ({"p": {"a": X}}, {"logy": ["q"]}, ValueError, "logy names the panel 'q'"),

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy.spatial import ConvexHull
 
 from attnlib.plots import plane
-from attnlib.plots.vectors import convex_hull
+from attnlib.plots.style import text_width
+from attnlib.plots.vectors import _WIDEST, convex_hull
 
 POINTS = [[4, 0], [1, 4], [-4, 2], [-0.5, -1], [1, 2]]
 
@@ -50,6 +51,26 @@ def test_everything_lies_in_view():
     ax = plane([[100, 3]], ["far"], arrows={"q": [0, -50]}, title="t").axes[0]
     for x, y in [(100, 3), (0, -50), (0, 0)]:
         assert ax.get_xlim()[0] < x < ax.get_xlim()[1] and ax.get_ylim()[0] < y < ax.get_ylim()[1]
+
+
+@pytest.mark.parametrize("height", [0, 1])
+def test_the_widest_label_leaves_points_and_labels_in_view(height):
+    label = "n" * int(_WIDEST / text_width("n" * 100) * 100)
+    fig = plane([[0, 0], [10, height]], [label, "b"], arrows={label: [5, 0]}, title="t")
+    (ax,) = fig.axes
+    fig.draw_without_rendering()
+    for x, y in [(0, 0), (10, height)]:
+        assert ax.get_xlim()[0] < x < ax.get_xlim()[1] and ax.get_ylim()[0] < y < ax.get_ylim()[1]
+    assert np.diff(ax.transData.transform([(0, 0), (10, 0)])[:, 0]) > 50       # pixels
+    for text in ax.texts:
+        box = text.get_window_extent()
+        assert 0 <= box.x0 and box.x1 <= fig.bbox.width
+
+
+@pytest.mark.parametrize("labels, arrows", [(["b", "a" * 55], None), (["b", "c"], {"a" * 55: [1, 1]})])
+def test_a_label_that_leaves_the_points_no_room_is_named(labels, arrows):
+    with pytest.raises(ValueError, match="The label 'a{55}' is [0-9]+ pixels wide, .* room for 368. Shorten"):
+        plane([[0, 0], [10, 1]], labels, arrows=arrows, title="t")
 
 
 def test_labels_of_near_points_do_not_collide():

@@ -29,6 +29,26 @@ def test_groups_stand_side_by_side_in_the_same_rows(assert_readable):
     assert_readable(fig)
 
 
+def test_each_column_is_as_wide_in_all_groups_whatever_their_order():
+    groups = {"innocent": ~CAUGHT[:, :1], "guilty": CAUGHT}
+    fig = caught_by(groups, ["one", "two"], {"guilty": "ABC", "innocent": "D"}, title="t")
+    assert [ax.get_title() for ax in fig.axes] == ["innocent", "guilty"]
+    innocent, guilty = (ax.get_position().width for ax in fig.axes)
+    assert guilty == pytest.approx(3 * innocent)
+
+
+@pytest.mark.parametrize("caught, suspects, message", [
+    ({"a": CAUGHT}, "ABC", "must both be dicts, with the same titles, or neither; got dict and str"),
+    (CAUGHT, {"a": "ABC"}, "got ndarray and dict"),
+    ({"a": CAUGHT, "b": CAUGHT}, {"a": "ABC"}, r"caught has the title 'b', but suspects has only \['a'\]"),
+    ({"a": CAUGHT}, {"a": "ABC", "b": "D"}, r"suspects has the title 'b', but caught has only \['a'\]"),
+    ({}, {}, "caught is an empty dict"),
+])
+def test_titles_that_do_not_match_are_named(caught, suspects, message):
+    with pytest.raises(ValueError, match=message):
+        caught_by(caught, ["one", "two"], suspects, title="t")
+
+
 @pytest.mark.parametrize("caught", [CAUGHT * 1, CAUGHT.T, CAUGHT[0]])
 def test_what_is_no_table_is_refused(caught):
     with pytest.raises(ValueError, match="tests by suspects"):

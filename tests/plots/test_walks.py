@@ -58,6 +58,10 @@ def test_another_spread_and_its_name(texts):
     assert len(fig.axes[0].lines) == 32
 
 
+def test_a_spread_may_be_named_by_a_number(texts):
+    assert {"8", "-8"} <= {text.get_text() for text in texts(walks(np.eye(3), label=8, **NAMES))}
+
+
 def test_readable(fig, assert_readable):
     assert_readable(fig)
 

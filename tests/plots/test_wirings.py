@@ -62,6 +62,19 @@ def test_a_downward_arrow_ends_on_the_upper_edge():
     assert arrow.get_position()[1] > arrow.xy[1] > middles(fig.axes[0])["b"][1]
 
 
+def test_numbers_may_name_boxes():
+    fig = wirings({8: ({1: (0.5, 0), 2: (0.5, 1)}, [(1, 2)])}, marked=[2], title="t")
+    (ax,) = fig.axes
+    assert ax.get_title() == "8" and set(middles(ax)) == {"1", "2"}
+    assert [to_hex(patch.get_edgecolor()) for patch in ax.patches[:2]] == [*PALETTE[:2]]
+    assert len([text for text in ax.texts if isinstance(text, Annotation)]) == 1
+
+
+def test_one_text_is_no_collection_of_marked_boxes():
+    with pytest.raises(TypeError, match="marked must be a collection of boxes' texts; got the string 'x'"):
+        wirings({"a": ({"x": (0, 0)}, [])}, marked="x", title="t")
+
+
 @pytest.mark.parametrize("panels, error, words", [
     ({}, ValueError, "0 entries"),
     (dict.fromkeys("abcd", ({"x": (0, 0)}, [])), ValueError, "4 entries"),

@@ -4,7 +4,9 @@ import base64
 import io
 import os
 import re
+import shutil
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import nbformat
@@ -259,6 +261,72 @@ def test_a_second_build_replaces_the_deck_and_an_earlier_pdf(tmp_path):
     assert soup.title.text == "Two" and "JavaScript" in soup.noscript.text
 
 
+# A deck takes the place of an earlier one
+
+def contents(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def earlier(tmp_path):
+    """A deck with a script of its own and a PDF, as a folder."""
+    folder = deck_of([text("# One", "slide")], tmp_path).folder
+    (folder / "deck.pdf").touch()
+    (folder / "lib" / "of-an-earlier-deck.js").touch()
+    return folder
+
+
+@pytest.mark.parametrize("refused", ["lib", "lib.new", "index.html", "index.html.new"])
+def test_a_deck_that_cannot_be_replaced_stays_as_it_was(earlier, monkeypatch, refused):
+    before, replace = contents(earlier), os.replace
+
+    def in_use(source, target):
+        if Path(source).name == refused:
+            raise PermissionError(13, "Permission denied", str(source))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", in_use)
+    with pytest.raises(OSError, match="lib cannot be replaced, and stays as it was: .*Permission denied"):
+        deck_of([text("# Two", "slide")], earlier.parent)
+    assert contents(earlier) == before
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 4])
+def test_a_deck_that_is_stopped_between_two_names_stays_as_it_was(earlier, monkeypatch, steps):
+    before, replace, done = contents(earlier), os.replace, []
+
+    def stopped(source, target):
+        replace(source, target)
+        done.append(target)
+        if len(done) == steps:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        deck_of([text("# Two", "slide")], earlier.parent)
+    assert contents(earlier) == before
+
+
+def test_a_deck_that_is_stopped_while_the_old_one_is_deleted_is_whole(earlier, monkeypatch):
+    whole, rmtree = contents(earlier / "lib"), shutil.rmtree
+    whole.pop(Path("of-an-earlier-deck.js"))
+
+    def stopped(path, *arguments, **options):
+        if Path(path).name in ("lib", ".lib-old"):
+            rmtree(Path(path, "reveal"))
+            raise KeyboardInterrupt
+        rmtree(path, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            deck_of([text("# Two", "slide")], earlier.parent)
+    assert contents(earlier / "lib") == whole
+    assert "<title>Two</title>" in (earlier / "index.html").read_text("utf-8")
+    deck_of([text("# Three", "slide")], earlier.parent)
+    assert {path.name for path in earlier.iterdir()} == {"index.html", "lib"}
+
+
 def test_alternative_text_and_width_reach_the_picture(soup):
     assert [(image["alt"], image["width"]) for image in soup("img")] == [("A line rises.", "500")]
 
@@ -325,6 +393,17 @@ def test_command_builds_and_says_the_minutes_and_that_there_is_no_pdf(course, ca
     assert printed.splitlines()[-1].startswith("no PDF: it needs Chromium")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="the stand-in for a browser is a shell script")
+def test_a_browser_that_does_not_start_is_named_when_the_deck_is_there(course, monkeypatch):
+    stub = course / "chromium"
+    stub.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    stub.chmod(0o755)
+    monkeypatch.setattr(browser, "find_browser", lambda: str(stub))
+    sentence = slides.main(["7"])
+    assert sentence.startswith(f"The decks were built, without a PDF: {stub} was found as a browser and did")
+    assert (course / "slides/07_small/index.html").is_file()
+
+
 def test_check_without_a_browser_says_what_to_install(course):
     assert "install chromium" in slides.main(["--check"])
 
@@ -346,6 +425,74 @@ def test_notebook_without_slides_is_told_how_to_mark_them(course):
     write([text("# One")], course / "notebooks", "08_bare")
     sentence = slides.main(["08"])
     assert "08_bare.ipynb has no cell marked as a slide" in sentence and "slide_type" in sentence
+
+
+# The PDF
+
+@pytest.fixture
+def printing(course, monkeypatch):
+    """A course of two lessons with a browser that prints a word, but lesson 07 as the test will have it."""
+    write(lesson(), course / "notebooks", "08_other")
+    monkeypatch.setattr(browser, "find_browser", lambda: "chromium")
+    monkeypatch.setattr(browser, "launched", nullcontext)
+    faults = []
+
+    def print_pdf(chromium, folder, target):
+        if faults and folder.name == "07_small":
+            raise faults[0]
+        target.write_text("new", encoding="utf-8")
+
+    monkeypatch.setattr(browser, "print_pdf", print_pdf)
+    return course / "slides", faults
+
+
+@pytest.mark.parametrize("fault, sentence", [
+    (browser.NotOpened("07_small did not open in 60 s"),
+     "no PDF: 07_small did not open in 60 s; --check says more"),
+    (OSError(28, "No space left on device"),
+     "no PDF: [Errno 28] No space left on device; close it where it is open, and run this again"),
+])
+def test_a_deck_without_its_pdf_makes_the_command_fail_after_the_others(printing, capsys, fault, sentence):
+    decks, faults = printing
+    assert slides.main([]) == 0
+    faults.append(fault)
+    assert slides.main([]) == 1
+    assert sentence in capsys.readouterr().out.splitlines()
+    assert not (decks / "07_small" / "07_small.pdf").exists()
+    assert (decks / "08_other" / "08_other.pdf").read_text(encoding="utf-8") == "new"
+
+
+def test_a_deck_without_its_pdf_makes_the_check_fail_too(printing, monkeypatch):
+    decks, faults = printing
+    monkeypatch.setattr(browser, "check", lambda *_: browser.Report())
+    monkeypatch.setattr(browser, "check_readers", lambda *_: [])
+    assert slides.main(["--check"]) == 0
+    faults.append(OSError("full"))
+    assert slides.main(["--check"]) == 1
+
+
+@pytest.mark.parametrize("with_browser", [True, False])
+def test_a_pdf_that_is_open_elsewhere_is_named_and_stops_no_deck(printing, monkeypatch, capsys, with_browser):
+    decks, _ = printing
+    for name in ("07_small", "08_other"):
+        (decks / name).mkdir(parents=True)
+        (decks / name / f"{name}.pdf").write_text("old", encoding="utf-8")
+    unlink = Path.unlink
+
+    def in_use(path, *arguments, **options):
+        if path.name == "07_small.pdf":
+            raise PermissionError(13, "Permission denied", path.name)
+        unlink(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "unlink", in_use)
+    if not with_browser:
+        monkeypatch.setattr(browser, "find_browser", lambda: None)
+    assert slides.main([]) == 1
+    assert ("no PDF: [Errno 13] Permission denied: '07_small.pdf'; close it where it is open, "
+            "and run this again") in capsys.readouterr().out.splitlines()
+    assert {path.name for path in (decks / "07_small").iterdir()} == {"index.html", "lib", "07_small.pdf"}
+    assert (decks / "08_other" / "index.html").is_file()
+    assert (decks / "08_other" / "08_other.pdf").exists() == with_browser
 
 
 # The check, in Chromium

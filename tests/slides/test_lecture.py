@@ -1,11 +1,14 @@
 """A lecture: slides of several lessons in an order of its own."""
 
+import base64
+import json
 import re
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from bs4 import BeautifulSoup
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -13,9 +16,14 @@ sys.path.insert(0, str(ROOT / "tools"))
 import slides  # noqa: E402
 
 # isort: split
+import lesson  # noqa: E402
 from deck import browser, lecture, page  # noqa: E402
 
-LECTURES = sorted((ROOT / "docs" / "lectures").glob("*.toml"))
+FOLDER = ROOT / "docs" / "lectures"
+# Of the lectures that come with the course; a lecturer may put others beside them.
+MINUTES = {"attention_in_45_minutes": 45, "attention_in_90_minutes": 90}
+SHIPPED = [FOLDER / f"{name}.toml" for name in MINUTES]
+LECTURES = sorted({*SHIPPED, *FOLDER.glob("*.toml")})
 PART = """
 [[part]]
 lesson = "06"
@@ -93,24 +101,79 @@ def test_two_decks_never_share_a_folder(tmp_path):
     assert "cannot be called '..'" in slides.main([str(dots)])
 
 
-def test_a_lecture_takes_its_time():
-    for path in LECTURES:
-        minutes = int(re.search(r"_in_(\d+)_minutes", path.stem)[1])
-        total = sum(slide.minutes for slide in page.slides_of(lecture.composed(path).cells))
-        assert minutes - 5 <= total <= minutes, f"{path.name}: {total} minutes"
+def test_a_lesson_that_is_no_notebook_is_named(tmp_path, monkeypatch):
+    (tmp_path / "06_torn.ipynb").write_text("<<<<<<< HEAD\n", encoding="utf-8")
+    monkeypatch.setattr(lesson, "NOTEBOOKS", tmp_path)
+    assert slides.main([str(made(tmp_path, PART))]).startswith("06_torn.ipynb is not a notebook (")
 
 
-def test_the_first_slide_says_how_long_each_part_is():
-    for path in LECTURES:
-        parts = tomllib.loads(path.read_text(encoding="utf-8"))["part"]
-        told = [int(minutes) for minutes in re.findall(r"\| (\d+) \|$", parts[0]["text"], re.M)]
-        lengths, before = [], 0
-        for number, part in enumerate(parts[1:-1], start=2):
-            cells = lecture.lesson_slides(path, part) if "lesson" in part else lecture.own_slide(part, number)
-            before += sum(slide.minutes for slide in page.slides_of(cells))
-            if "lesson" in part:
-                lengths, before = [*lengths, before], 0
-        assert told == lengths
+# Pictures
+
+DOT = b"a picture is not opened, only taken along"
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """Builds the deck of one slide of a lecturer's own, away from the lessons, and gives its pictures."""
+    folder, lessons = tmp_path / "own", tmp_path / "notebooks"
+    folder.mkdir()
+    lessons.mkdir()
+    monkeypatch.setattr(lesson, "NOTEBOOKS", lessons)
+
+    def sources(markdown):
+        notes = "*For the lecturer, 1 min.* Ask."
+        path = made(folder, f"[[part]]\ntext = {json.dumps(markdown)}\nnotes = {json.dumps(notes)}")
+        deck = page.write_deck(lecture.composed(path), path, tmp_path / "deck")
+        soup = BeautifulSoup((deck.folder / "index.html").read_text(encoding="utf-8"), "html.parser")
+        return [image["src"] for image in soup("img")]
+
+    return sources
+
+
+@pytest.mark.parametrize("name, markdown", [
+    ("photo.png", "![our room](photo.png)"),
+    ("photo.png", '<img alt="our room" src="photo.png">'),
+    ("our room.png", "![our room](<our room.png>)"),
+    ("教室.png", "![our room](教室.png)"),
+])
+@pytest.mark.parametrize("place", ["own", "notebooks"])
+def test_a_picture_lies_beside_the_lecture_or_the_lessons(own, tmp_path, place, name, markdown):
+    (tmp_path / place / name).write_bytes(DOT)
+    assert own(markdown) == ["data:image/png;base64," + base64.b64encode(DOT).decode()]
+
+
+@pytest.mark.parametrize("markdown", ["![our room](photo.png)", '<img alt="our room" src="photo.png">'])
+def test_a_picture_that_is_nowhere_is_named(own, tmp_path, markdown):
+    told = f"own.toml: there is no picture photo.png in {tmp_path / 'own'} or in {tmp_path / 'notebooks'};"
+    with pytest.raises(page.DeckError, match=re.escape(told)):
+        own(markdown)
+
+
+def test_a_picture_of_the_web_stays_an_address(own):
+    assert own("![seen](https://example.invalid/seen.png)") == ["https://example.invalid/seen.png"]
+
+
+# The lectures of the course
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_a_lecture_takes_its_time(path):
+    minutes = MINUTES[path.stem]
+    total = sum(slide.minutes for slide in page.slides_of(lecture.composed(path).cells))
+    assert minutes - 5 <= total <= minutes
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_the_first_slide_says_how_long_each_part_is(path):
+    parts = tomllib.loads(path.read_text(encoding="utf-8"))["part"]
+    told = [int(minutes) for minutes in re.findall(r"\| (\d+) \|$", parts[0]["text"], re.M)]
+    lengths, before = [], 0
+    for number, part in enumerate(parts[1:-1], start=2):
+        is_lesson = "lesson" in part
+        cells = lecture.lesson_slides(path, part) if is_lesson else lecture.own_slide(path, part, number)
+        before += sum(slide.minutes for slide in page.slides_of(cells))
+        if is_lesson:
+            lengths, before = [*lengths, before], 0
+    assert told == lengths
 
 
 @pytest.mark.browser

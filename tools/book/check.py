@@ -51,7 +51,7 @@ class OnePage:
 def check(chromium, folder, names=None, pictures=None):
     """Open the pages ``names`` of the book in ``folder`` (all of them when left out), and search it.
 
-    With ``pictures``, a folder, each page is saved there as a PNG, in both modes.
+    With ``pictures``, a folder that is there, each page is saved there as a PNG, in both modes.
     """
     report = Report()
     for name in names or sorted(path.name for path in folder.glob("*.html")):
@@ -75,7 +75,6 @@ def check_page(chromium, folder, name, report, pictures=None):
         bare = page.eval_on_selector_all("article img", BARE_PICTURES)
         found += [f"the picture {image} has no words that stand for it" for image in bare]
         if pictures:
-            pictures.mkdir(parents=True, exist_ok=True)
             page.screenshot(path=pictures / f"{Path(name).stem}_light.png")
         page.eval_on_selector_all("details", "all => all.forEach(each => { each.open = true; })")
         for width in (TELEPHONE, LAPTOP):

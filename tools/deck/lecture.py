@@ -4,7 +4,7 @@ import tomllib
 
 import lesson
 import nbformat
-from deck.page import DeckError, heading, slides_of
+from deck.page import DeckError, heading, read, slides_of
 from nbformat.v4 import new_markdown_cell, new_notebook
 
 KEYS = {"lesson": ("lesson", "slides"), "text": ("text", "notes")}
@@ -17,20 +17,20 @@ def composed(path):
     with ``notes``. A heading stands for its slide and for those without one that follow.
     """
     try:
-        read = tomllib.loads(path.read_text(encoding="utf-8-sig"))     # Windows may begin it with a mark
+        written = tomllib.loads(path.read_text(encoding="utf-8-sig"))     # Windows may begin it with a mark
     except (FileNotFoundError, IsADirectoryError, PermissionError):
         raise DeckError(f"There is no lecture {path}; docs/lectures has some to begin with.") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise DeckError(f"{path.name} is no TOML file: {error}.") from error
-    if unknown := read.keys() - {"part"}:
+    if unknown := written.keys() - {"part"}:
         raise DeckError(f"{path.name} has {', '.join(sorted(unknown))}; it must have nothing but [[part]].")
-    parts = read.get("part", [])
+    parts = written.get("part", [])
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
         raise DeckError(f"{path.name}: each part must begin with [[part]], in two pairs of brackets.")
     cells = []
     for number, part in enumerate(parts, start=1):
         kind = kind_of(part, f"{path.name}: part {number}")
-        cells += own_slide(part, number) if kind == "text" else lesson_slides(path, part)
+        cells += own_slide(path, part, number) if kind == "text" else lesson_slides(path, part)
     if not cells:
         raise DeckError(f"{path.name} has no part; see docs/lectures for an example.")
     return new_notebook(cells=cells)
@@ -56,10 +56,11 @@ def _is_words(text):
     return isinstance(text, str) and bool(text.strip())
 
 
-def own_slide(part, number):
-    kinds = {"text": "slide", "notes": "notes"}
+def own_slide(path, part, number):
+    """The cells of a slide of the lecture's own; its pictures may lie beside the lecture's file."""
+    kinds, folder = {"text": "slide", "notes": "notes"}, str(path.absolute().parent)
     return [new_markdown_cell(part[key].strip(), id=f"part-{number}-{key}",
-                              metadata={"slideshow": {"slide_type": kind}})
+                              metadata={"slideshow": {"slide_type": kind}, "folder": folder})
             for key, kind in kinds.items()]  # fmt: skip
 
 
@@ -69,7 +70,7 @@ def lesson_slides(path, part):
         (notebook,) = lesson.find([part["lesson"]])
     except LookupError as error:
         raise DeckError(f"{path.name}: {error}") from error
-    slides = slides_of(lesson.read(notebook).cells)
+    slides = slides_of(read(notebook).cells)
     named = [heading(slide) for slide in slides]
     cells = []
     for wanted in part["slides"]:

@@ -8,14 +8,17 @@ import html
 import importlib.metadata
 import re
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 from pathlib import Path
+from urllib.parse import unquote
 
 import lesson
 import nbformat
 from deck import slots
+from in_place import put_in_place, remove
 from jinja2 import pass_context
 from nbconvert.exporters import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
@@ -105,17 +108,21 @@ def write_deck(nb, path, folder):
                         'metadata.slideshow.slide_type to "slide" where each slide begins.')
     title = title_of(slides) or path.stem
     nb.cells = arranged(slides, title)
-    text = exported(nb, title, lesson.NOTEBOOKS if path.suffix == ".toml" else path.parent)
+    text = exported(nb, title, path)
     folder.mkdir(parents=True, exist_ok=True)
     # All of it whole and then renamed, so that a deck that was stopped on its way opens as it was.
-    new, old, page = folder / "lib.new", folder / "lib", folder / "index.html.new"
-    shutil.rmtree(new, ignore_errors=True)
-    copy_parts(new)
-    page.write_text(text, encoding="utf-8", newline="\n")
-    (folder / f"{folder.name}.pdf").unlink(missing_ok=True)     # of an earlier deck
-    shutil.rmtree(old, ignore_errors=True)
-    new.rename(old)
-    page.replace(folder / "index.html")
+    lib, page = folder / "lib.new", folder / "index.html.new"
+    try:
+        remove(lib)     # of a run that was killed
+        copy_parts(lib)
+        page.write_text(text, encoding="utf-8", newline="\n")
+        put_in_place((lib, folder / "lib"), (page, folder / "index.html"))
+    finally:
+        with suppress(OSError):
+            remove(lib)
+            remove(page)
+    with suppress(OSError):     # of an earlier deck; slides.py names it where it is in use
+        (folder / f"{folder.name}.pdf").unlink(missing_ok=True)
     minutes = shared_minutes(slides)
     return Deck(folder, len(slides), int(sum(minutes)), slots.fit(minutes, opens(slides), names_of(slides)))
 
@@ -238,7 +245,25 @@ def mark(cell, before, after, role="content"):
 
 # Slides to HTML
 
-class Renderer(IPythonRenderer):
+class PicturesRenderer(IPythonRenderer):
+    """Markdown whose pictures are taken into the page, each from the first of `folders` that has it."""
+
+    def __init__(self, folders, name, **settings):
+        super().__init__(embed_images=True, **settings)
+        self.folders, self.name = folders, name
+
+    def _src_to_base64(self, src):
+        if re.match(r"[A-Za-z][\w+.-]+:|//", src):
+            return None         # an address of the web, or a picture that is in the page already
+        for folder in self.folders:
+            self.path = folder
+            if embedded := super()._src_to_base64(unquote(src)):
+                return embedded
+        raise DeckError(f"{self.name}: there is no picture {unquote(src)} in {' or in '.join(self.folders)}; "
+                        "put it there, or mend its name.")  # fmt: skip
+
+
+class Renderer(PicturesRenderer):
     """Markdown whose formulas are MathJax's own elements.
 
     MathJax then typesets what Markdown recognised as a formula and never guesses at a
@@ -255,7 +280,7 @@ class Renderer(IPythonRenderer):
         return self.block_math(f"\\begin{{{name}}}{body}\\end{{{name}}}")
 
 
-class LettersRenderer(IPythonRenderer):
+class LettersRenderer(PicturesRenderer):
     """Markdown whose short formulas are letters, for a small line and for a window without MathJax."""
 
     SIGNS = {"cdot": "· ", "ln": "ln ", "sqrt": "√", "top": "T", "pi": "π", "gamma": "γ", "Delta": "Δ",
@@ -290,12 +315,14 @@ class Exporter(HTMLExporter):
 
 
 def rendered(renderer, context, source):
+    cell, of_deck = context["cell"], context["resources"]["metadata"]
+    own = cell.metadata.get("folder")       # where the lecture is whose own slide this is
     return MarkdownWithMath(renderer=renderer(
+        [own, of_deck["path"]] if own else [of_deck["path"]],
+        of_deck["name"],
         escape=False,
         exclude_anchor_links=True,
-        embed_images=True,
-        path=context["resources"]["metadata"]["path"],
-        attachments=context["cell"].get("attachments", {}),
+        attachments=cell.get("attachments", {}),
     )).render(source)
 
 
@@ -306,8 +333,9 @@ def about_picture(output, mimetype):
     return f'alt="{html.escape(about.get("alt", ""))}"{width}'
 
 
-def exported(nb, title, folder):
-    """The page of an arranged notebook whose pictures lie in `folder`, as text."""
+def exported(nb, title, path):
+    """The page of an arranged notebook that was read at `path`, as text."""
+    folder = lesson.NOTEBOOKS if path.suffix == ".toml" else path.parent    # of the lessons' pictures
     # No widgets and no scripts: they need a kernel, and each has a still output beside it.
     shown = ["text/html", "text/markdown", "image/svg+xml", "text/latex",
              "image/png", "image/jpeg", "text/plain"]
@@ -317,7 +345,7 @@ def exported(nb, title, folder):
         config=Config({"NbConvertBase": {"display_data_priority": shown}}),
     )
     text, _ = exporter.from_notebook_node(
-        nb, resources={"deck": {"title": title}, "metadata": {"path": str(folder)}})
+        nb, resources={"deck": {"title": title}, "metadata": {"name": path.name, "path": str(folder)}})
     return text
 
 

@@ -315,19 +315,26 @@ def _maps(ax, texts):
         place = (64 * np.clip(image.norm(values), 0, 1)).round().filled(light.argmax()).astype(int)
         dark = light[place] < light.max() - APART
         below, above = dark & (place < light.argmax()), dark & (place > light.argmax())
-        struck = _struck(ax, values.shape)
+        struck = _struck(ax, image)
         one_side = any((struck & dark == side).all() for side in (below, above))
         if below.any() and above.any() and not one_side:
             yield ("a map has two colours that are equally dark in grey, for numbers on both sides of its "
                    "lightest; strike through the cells of one side")  # fmt: skip
 
 
-def _struck(ax, shape):
-    """Which cells have a line through their middle."""
-    struck = np.zeros(shape, dtype=bool)
-    segments = [line for lines in ax.collections if isinstance(lines, LineCollection)
-                for line in lines.get_segments()]  # fmt: skip
-    for column, row in (segment.mean(0) for segment in segments):
-        if abs(column - round(column)) + abs(row - round(row)) < 0.2:     # else it lies between cells
-            struck[round(row), round(column)] = True
+def _struck(ax, image):
+    """Which cells of an image have a line through their middle."""
+    rows, columns = image.get_array().shape
+    left, right, bottom, top = image.get_extent()
+    first, last = (top, bottom) if image.origin == "upper" else (bottom, top)    # edges of the rows
+    middles = [line.mean(0) for lines in ax.collections if isinstance(lines, LineCollection)
+               for line in lines.get_segments()]  # fmt: skip
+    # Data coordinates, which may be pixels of the page, as places in the table: a cell's middle is its index.
+    parts = (np.reshape(middles, (-1, 2)) - (left, first)) / (right - left, last - first)
+    places = parts * (columns, rows) - 0.5
+    cells = places.round()
+    through = np.abs(places - cells).sum(-1) < 0.2      # else it lies between cells
+    inside = ((cells >= 0) & (cells < (columns, rows))).all(-1)     # the lines may be another image's
+    struck = np.zeros((rows, columns), dtype=bool)
+    struck[tuple(cells[through & inside].astype(int).T[::-1])] = True
     return struck

@@ -27,11 +27,13 @@ def write(folder, lost=0, commands=()):
 
 
 def read(path):
-    """What a PNG says of itself; None for a picture of the user's own."""
+    """What a PNG says of itself, and how large it and its SVG are, which the user may have moved elsewhere.
+    None for a picture of the user's own."""
     with Image.open(path) as image:
         about, (width, height) = image.info, image.size
     if "Lesson" not in about:
         return None
     return {"name": path.stem, "lesson": about["Lesson"], "title": about["Title"] or path.stem,
             "words": about["Description"], "credit": about["Credit"], "width": width, "height": height,
-            "bytes": {kind: path.with_suffix(f".{kind}").stat().st_size for kind in ("svg", "png")}}
+            "bytes": {file.suffix[1:]: file.stat().st_size
+                      for file in (path.with_suffix(".svg"), path) if file.exists()}}  # fmt: skip
