@@ -280,3 +280,42 @@ def test_a_pale_map_is_found_and_a_numbered_or_photographed_one_is_not(blank):
         text.remove()
     blank.ax.imshow(np.full((2, 2, 3), 0.8))
     assert blank.found() == []
+
+
+# Maps that lie anywhere on their axes
+
+
+def two_sides(ax, table, **how):
+    ax.imshow(table, cmap="RdBu", vmin=-1, vmax=1, aspect="auto", **how)
+    ax.set(xticks=[], yticks=[])
+
+
+@pytest.mark.parametrize("extent, origin, x, y", [
+    ((100, 400, 300, 100), "upper", 150, 150),
+    ((100, 400, 100, 300), "upper", 150, 250),
+    ((100, 400, 100, 300), "lower", 150, 150),
+    ((400, 100, 300, 100), "upper", 350, 150),
+    (None, "lower", 0, 0),
+], ids=["as pixels", "upwards", "first row below", "leftwards", "first row below, by indices"])  # fmt: skip
+def test_a_stroke_is_found_in_its_cell_wherever_the_map_lies(blank, extent, origin, x, y):
+    """No turn of this table lays its only dark blue cell on its only dark red one."""
+    two_sides(blank.ax, [[-1, 1, 0], [0, 0, 0]], extent=extent, origin=origin)
+    left, right, bottom, top = blank.ax.images[0].get_extent()
+    blank.ax.hlines([(bottom + top) / 2], left, right, color="white")    # between the rows
+    (found,) = blank.found()
+    assert "equally dark in grey" in found
+    blank.ax.vlines([x], y - 0.3, y + 0.3, color="white")
+    assert blank.found() == []
+    blank.ax.invert_xaxis()
+    blank.ax.invert_yaxis()
+    assert blank.found() == []
+
+
+@pytest.mark.parametrize("column, row", [(-1, 0), (3, 0), (0, -1), (0, 2)])
+def test_a_line_beside_a_map_strikes_no_cell_at_its_other_end(blank, column, row):
+    table = np.zeros((2, 3))
+    table[1, 1], table[row % 2, column % 3] = 1, -1
+    two_sides(blank.ax, table)
+    blank.ax.vlines([column], row - 0.3, row + 0.3, color="white")
+    (found,) = blank.found()
+    assert "equally dark in grey" in found
