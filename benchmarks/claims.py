@@ -115,8 +115,8 @@ def _run(cell, names, reader, filename):
         since.append((reader.found[place], left, right))
         return COMPARE[reader.found[place].sign](left, right)
 
-    def between(places, number, *limits):
-        return all([compared(place, number, limit) for place, limit in zip(places, limits, strict=True)])
+    def between(places, low, number, high):  # in Python's own order, which stops where the first fails
+        return compared(places[0], number, low) and compared(places[1], number, high())
 
     def printing(*values, **how):
         text = io.StringIO()
@@ -172,7 +172,9 @@ class _Reader(ast.NodeTransformer):
             low, (number, high) = node.left, node.comparators
             places = [self.place(number, TURNED[type(node.ops[0])], low),
                       self.place(number, type(node.ops[1]), high)]  # fmt: skip
-            call = _call("between_", ast.Tuple(places, ast.Load()), number, low, high)
+            later = ast.parse("lambda: None", mode="eval").body
+            later.body = high
+            call = _call("between_", ast.Tuple(places, ast.Load()), low, number, later)
         return ast.copy_location(call, node)
 
     def place(self, left, sign, right):

@@ -1,9 +1,9 @@
 """What the lessons say of models that are trained, from ten seeds: ``python3 course.py bench seeds``.
 
 A lesson trains from one seed to three, and states what is to hold from any. Here its cells are run with each
-of the seeds 0 to 9, and its own comparisons are read (`claims`). About ten minutes of one processor;
-``--lessons 12 14`` and ``--seeds 2`` do less, ``--write`` puts the table into seeds.md. The numbers are kept
-as JSON too, beside results.json and like it not tracked.
+of the seeds 0 to 9, and its own comparisons are read (`claims`). About three quarters of an hour of one
+processor; ``--lessons 12 14`` and ``--seeds 2`` do less, ``--write`` puts the table into seeds.md. The
+numbers are kept as JSON too, beside results.json and like it not tracked.
 Ends with status 1 when a claim does not hold.
 """
 

@@ -127,6 +127,19 @@ def test_what_a_line_compares_is_found(table):
     assert all(all(row["holds"]) for row in (before, both, apart, elsewhere))
 
 
+@pytest.mark.parametrize("chain", [
+    "draw() < draw() < draw()", "5 < draw() < draw()", "0 < draw() <= 1 > 2", "2 > draw() >= 0", "1 == 1 < 2",
+    "1 <= len([]) < [][0]", "(0 < np.array([draw()]) < 1).tolist()",
+])  # fmt: skip
+def test_a_chain_is_python_s_own(chain):
+    """Each part is asked for once, in its order, and none behind the first that fails."""
+    source = f"import numpy as np\ndraw = np.random.default_rng(0).random\nsaid = repr(({chain}, draw()))"
+    read, plain = {}, {}
+    claims._run(claims.Cell("chain", "", source, ()), read, claims._Reader(), "<chain>")
+    exec(source, plain)
+    assert read["said"] == plain["said"]
+
+
 def test_a_number_between_two_limits_is_compared_with_both(rows):
     above, below = (row for row in rows if row["states"] == "from 0.75 to 1: True")
     assert (above["asks"], below["asks"]) == ("min(trained) > 0.75", "min(trained) <= 1")

@@ -88,10 +88,11 @@ def _draw_map(ax, bar, width, temperature):
     image = ax.imshow(moved, cmap=WEIGHT_MAP, vmin=0, vmax=_MOST, origin="lower", aspect="auto")
     column, row = WIDTHS.index(width), TEMPERATURES.index(temperature)
     ax.plot([0, 10], [4, 14], "--", color=INK)
-    for text, *places in (("too flat", (4, 15), (4, 18)), ("too sure", (8.5, 0.5), (8.5, 4)),
+    for text, *places in (("too flat", (4, 15), (9, 18)), ("too sure", (8.5, 0.5), (8.8, 4.6)),
                           ("$T = \\sqrt{d}$", (1.5, 8), (7, 13.5))):  # fmt: skip
-        x, y = next((x, y) for x, y in places if abs(x - column) > 2.5 or abs(y - row) > 1.5)
-        ax.text(x, y, text, ha="center")  # not where the frame lies
+        # Not where the frame lies; a text stands on its place and reaches above it.
+        x, y = next((x, y) for x, y in places if abs(column - x) > 2.5 or not -1.5 <= row - y <= 2.5)
+        ax.text(x, y, text, ha="center")
     for edge, thick in (("white", 6), (PALETTE[1], 3)):
         ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor=edge, linewidth=thick,
                                clip_on=False, zorder=3))  # fmt: skip

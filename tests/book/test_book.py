@@ -72,6 +72,30 @@ def test_a_book_that_cannot_be_replaced_stays_as_it_was(earlier, monkeypatch):
     assert [path.name for path in earlier.parent.iterdir()] == ["site"]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="a link asks for rights there")
+def test_a_link_to_the_books_folder_stays(earlier):
+    elsewhere = earlier.with_name("public")
+    earlier.rename(elsewhere)
+    earlier.symlink_to(elsewhere)
+    for said in ("new", "newer"):
+        rebuilt(earlier, said)
+        assert earlier.is_symlink() and texts(elsewhere) == {"index.html": said}
+    assert {path.name for path in earlier.parent.iterdir()} == {"site", "public"}
+
+
+def test_what_an_earlier_run_left_and_cannot_be_deleted_is_named(earlier, monkeypatch):
+    left = earlier.with_name(".site-old")
+    left.mkdir()
+
+    def refused(path, *arguments, **options):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(shutil, "rmtree", refused)
+    with pytest.raises(OSError, match=r"\.site-old is left of an earlier run and cannot be deleted: "):
+        make_book.put_in_place((earlier.with_name("new"), earlier))
+    assert texts(earlier) == {"index.html": "earlier", "in_use.html": "earlier"}
+
+
 def test_a_page_that_cannot_be_deleted_costs_no_book(earlier, monkeypatch):
     rmtree = shutil.rmtree
 

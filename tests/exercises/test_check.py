@@ -33,7 +33,9 @@ FUNCTION_NAMES = {
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNLIB_DATA", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path.parent))  # where the record's lock lies
+    # Where the record's lock lies, also for the processes that a test starts.
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path.parent))
+    monkeypatch.setenv("TMPDIR", str(tmp_path.parent))
     monkeypatch.setattr(record, "_session", {})
     return tmp_path
 

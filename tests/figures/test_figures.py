@@ -274,6 +274,7 @@ def test_the_page_links_only_what_is_there(exported, tmp_path):
     """The user has moved the SVG files to a talk."""
     for path in exported.glob("*.png"):
         (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "07_09_of-mine.png").write_text("no picture", encoding="utf-8")
     assert page.write(tmp_path) == 2
     text = (tmp_path / "index.html").read_text(encoding="utf-8")
     shown, linked = (re.findall(rf'{kind}="(\d\d_[^"]*)"', text) for kind in ("src", "href"))

@@ -374,6 +374,14 @@ def test_a_picture_beside_the_notebook_is_taken_into_the_page(tmp_path):
     assert image["src"].startswith("data:image/png;base64,") and image["alt"] == "a dot"
 
 
+def test_an_attached_picture_may_have_any_name(tmp_path):
+    cell = text("# One\n\n![a dot](<attachment:我的 dot.png>)", "slide")
+    cell["attachments"] = {"我的 dot.png": {"image/png": figure()["data"]["image/png"]}}
+    deck = deck_of([cell], tmp_path)
+    image = BeautifulSoup((deck.folder / "index.html").read_text("utf-8"), "html.parser").img
+    assert image["src"].startswith("data:image/png;base64,")
+
+
 # The command
 
 @pytest.fixture

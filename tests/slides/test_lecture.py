@@ -142,6 +142,21 @@ def test_a_picture_lies_beside_the_lecture_or_the_lessons(own, tmp_path, place, 
     assert own(markdown) == ["data:image/png;base64," + base64.b64encode(DOT).decode()]
 
 
+def test_a_picture_may_lie_above_the_lecture(own, tmp_path):
+    (tmp_path / "photo.png").write_bytes(DOT)
+    for address in ("../photo.png", str(tmp_path / "photo.png")):
+        assert own(f"![our room](<{address}>)") == ["data:image/png;base64," + base64.b64encode(DOT).decode()]
+
+
+@pytest.mark.parametrize("markdown, told", [
+    ("![our room](.)", "there is no picture . in "),
+    ("![our room](attachment:photo.png)", "missing attachment: photo.png. Attach it"),
+])
+def test_what_is_no_picture_is_named(own, markdown, told):
+    with pytest.raises(page.DeckError, match=re.escape(told)):
+        own(markdown)
+
+
 @pytest.mark.parametrize("markdown", ["![our room](photo.png)", '<img alt="our room" src="photo.png">'])
 def test_a_picture_that_is_nowhere_is_named(own, tmp_path, markdown):
     told = f"own.toml: there is no picture photo.png in {tmp_path / 'own'} or in {tmp_path / 'notebooks'};"

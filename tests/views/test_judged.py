@@ -15,7 +15,8 @@ STATES = {
     "mask_view": [{"mask": mask.tolist()} for mask in
                   (PRESETS["causal"], PRESETS["nothing"], np.random.default_rng(0).random((8, 8)) < 0.5)],
     "saturation_view": [{"width": 1, "temperature": 0.25}, {"width": 1024, "temperature": 256.0},
-                        {"width": 4, "temperature": 4.0}, {"width": 16, "temperature": 64.0},
+                        {"width": 4, "temperature": 4.0}, {"width": 4, "temperature": 8.0},
+                        {"width": 16, "temperature": 64.0},
                         {"width": 256, "temperature": 2**-1.5}],
     "tiles_view": [{"queries": 8, "keys": 8, "step": 1}, {"queries": 3, "keys": 2, "causal": True},
                    {"queries": 1, "keys": 1, "step": 36, "causal": True}],

@@ -6,6 +6,7 @@ Nothing is executed: the deck shows the outputs stored in the notebook.
 import base64
 import html
 import importlib.metadata
+import mimetypes
 import re
 import shutil
 from contextlib import suppress
@@ -21,7 +22,7 @@ from deck import slots
 from in_place import put_in_place, remove
 from jinja2 import pass_context
 from nbconvert.exporters import HTMLExporter
-from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from nbconvert.filters.markdown_mistune import InvalidNotebook, IPythonRenderer, MarkdownWithMath
 from traitlets.config import Config
 
 HERE = Path(__file__).resolve().parent
@@ -255,12 +256,19 @@ class PicturesRenderer(IPythonRenderer):
     def _src_to_base64(self, src):
         if re.match(r"[A-Za-z][\w+.-]+:|//", src):
             return None         # an address of the web, or a picture that is in the page already
-        for folder in self.folders:
-            self.path = folder
-            if embedded := super()._src_to_base64(unquote(src)):
-                return embedded
+        for file in (Path(folder, unquote(src)) for folder in self.folders):
+            if file.is_file():
+                kind = mimetypes.guess_type(file.name)[0] or "image/png"
+                return f"data:{kind};base64,{base64.b64encode(file.read_bytes()).decode()}"
         raise DeckError(f"{self.name}: there is no picture {unquote(src)} in {' or in '.join(self.folders)}; "
                         "put it there, or mend its name.")  # fmt: skip
+
+
+    def _embed_image_or_attachment(self, src):
+        try:
+            return super()._embed_image_or_attachment(unquote(src) if src.startswith("attachment:") else src)
+        except InvalidNotebook as error:
+            raise DeckError(f"{self.name}: {error}. Attach it, or lay a picture beside the file.") from None
 
 
 class Renderer(PicturesRenderer):

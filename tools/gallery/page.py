@@ -4,7 +4,7 @@ import itertools
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 
 def write(folder, lost=0, commands=()):
@@ -29,8 +29,11 @@ def write(folder, lost=0, commands=()):
 def read(path):
     """What a PNG says of itself, and how large it and its SVG are, which the user may have moved elsewhere.
     None for a picture of the user's own."""
-    with Image.open(path) as image:
-        about, (width, height) = image.info, image.size
+    try:
+        with Image.open(path) as image:
+            about, (width, height) = image.info, image.size
+    except UnidentifiedImageError:
+        return None
     if "Lesson" not in about:
         return None
     return {"name": path.stem, "lesson": about["Lesson"], "title": about["Title"] or path.stem,
