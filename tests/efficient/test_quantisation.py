@@ -83,7 +83,7 @@ def test_the_wrong_axis_spoils_what_has_a_large_channel():
     assert error[-2] < 0.3 < 1 < error[-1]
 
 
-@pytest.mark.filterwarnings("error::RuntimeWarning")  # of NaN no code can be made
+@pytest.mark.filterwarnings("error", "ignore::ResourceWarning")  # of NaN no code can be made
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_equal_numbers_zeros_and_a_single_row(lib, symmetric):
     for value in (0.0, -3.25, 1e30):

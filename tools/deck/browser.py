@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from chromium import browser_command, find_browser  # noqa: F401  the decks' tools ask here for both
+from chromium import browser_command, find_browser  # noqa: F401  tools that launch it ask here where it is
 from deck import axe
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
